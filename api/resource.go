@@ -57,6 +57,8 @@ type Resource struct {
 	// CreateOnUpdate allows PUT to create; UnconditionalUpdate allows PUT
 	// without a resourceVersion.
 	CreateOnUpdate, UnconditionalUpdate bool
+
+	extract *extractor // of Extract; set when the table is built
 }
 
 // A Subresource is a path below an object.

@@ -1,5 +1,3 @@
-// Package v1 is the API group plugins.proa.io/v1: WebAssembly modules kept in
-// the API and the points of Proa that they extend.
 package v1
 
 import (
@@ -7,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // A WasmModule is the code of plugins. Its bytes are either inline in
 // spec.code or uploaded to the content subresource.
@@ -37,6 +37,8 @@ type WasmModuleStatus struct {
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
 // WasmModuleList is a list of WasmModules.
 type WasmModuleList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -44,6 +46,8 @@ type WasmModuleList struct {
 
 	Items []WasmModule `json:"items"`
 }
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // An AdmissionPlugin has a module called for writes that match its rules.
 type AdmissionPlugin struct {
@@ -112,6 +116,8 @@ type PluginFailure struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 }
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // AdmissionPluginList is a list of AdmissionPlugins.
 type AdmissionPluginList struct {

@@ -1,0 +1,23 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group.
+const GroupName = "plugins.proa.io"
+
+// SchemeGroupVersion is the group and version of the types here.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"}
+
+// AddToScheme registers the types here.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(SchemeGroupVersion,
+		&WasmModule{}, &WasmModuleList{},
+		&AdmissionPlugin{}, &AdmissionPluginList{},
+	)
+	metav1.AddToGroupVersion(s, SchemeGroupVersion)
+	return nil
+}
