@@ -71,7 +71,9 @@ type Store interface {
 	Current(ctx context.Context) (int64, error)
 
 	// Compact forgets history before revision. Items stay readable as of
-	// revision and later.
+	// revision and later, and changes from revision on can be watched. It
+	// returns ErrFutureRevision for a revision that the store has not
+	// reached; what is forgotten already is no error.
 	Compact(ctx context.Context, revision int64) error
 
 	// Close frees everything the Store holds and waits for its goroutines.
@@ -151,7 +153,7 @@ type ListOptions struct {
 type List struct {
 	Items    []Item
 	Revision int64 // the store revision that the list shows
-	More     bool  // Limit cut the list; go on after the last item's key
+	More     bool  // Limit cut the list and at least one more item follows; go on after the last item's key
 	// Remaining is how many items follow when More is set and no Filter was
 	// given; -1 if unknown.
 	Remaining int64
@@ -166,12 +168,20 @@ type WatchOptions struct {
 	// all. A change that makes an item begin or stop to match is delivered:
 	// the owner of the watcher tells which by trying Item and Prev.
 	Filter func(*Item) bool
+	// NoPrev says that the owner keeps the previous states itself: where that
+	// is cheaper, Prev is nil, the Item of a Delete has no value, and Filter
+	// sees the state after the change only.
+	NoPrev bool
+	// Progress makes Next also return, with no event and no error, when
+	// Progress has moved past changes that do not concern the watcher.
+	Progress bool
 }
 
 // A Watcher delivers changes in batches to one goroutine.
 type Watcher interface {
-	// Next waits for changes and returns at least one event, in order. The
-	// slice is valid until the next call; the events' values stay valid.
+	// Next waits for changes and returns at least one event, in order (see
+	// WatchOptions.Progress for the exception). The slice is valid until the
+	// next call and must not be modified; the events' values stay valid.
 	//
 	// It returns ErrCompacted when the caller was so slow that the store
 	// forgot events, ErrUnavailable when the store was lost, ErrClosed after
@@ -187,6 +197,14 @@ type Watcher interface {
 	Close()
 }
 
+// A ProgressRequester is a Watcher that learns its progress from afar, and
+// late, but can be asked to hurry.
+type ProgressRequester interface {
+	// RequestProgress makes Progress move soon to the revision that the
+	// store has now. It does not block and is cheap to repeat.
+	RequestProgress()
+}
+
 // EventType is what happened to a key.
 type EventType uint8
 
@@ -195,17 +213,3 @@ const (
 	Put    EventType = iota + 1 // created or changed
 	Delete                      // removed
 )
-
-// An Event is one change of one key. Events are shared between watchers.
-type Event struct {
-	Type EventType
-	// Item is the state after the change. For Delete it is the last state
-	// before, with the revision of the removal.
-	Item *Item
-	// Prev is the state before the change, nil for a new key. A Store that
-	// cannot know it (history from before a compaction) leaves it nil.
-	Prev *Item
-}
-
-// Revision returns the revision of the change.
-func (e *Event) Revision() int64 { return e.Item.Revision }
