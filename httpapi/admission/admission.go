@@ -62,6 +62,10 @@ func (r *Request) ObjectJSON() ([]byte, error) {
 	return r.json, err
 }
 
+// Encoded hands in Object's JSON where it is known, without resourceVersion,
+// so that ObjectJSON need not make it.
+func (r *Request) Encoded(json []byte) { r.json = json }
+
 // OldObjectJSON returns OldObject as JSON, like ObjectJSON.
 func (r *Request) OldObjectJSON() ([]byte, error) {
 	var err error
