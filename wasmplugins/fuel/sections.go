@@ -1,0 +1,228 @@
+package fuel
+
+import "strings"
+
+// section returns what to write for a section of the original.
+func (m *module) section(id byte, b []byte) []byte {
+	r := &reader{b: b}
+	switch id {
+	case secType:
+		return m.typeSection(r)
+	case secImport:
+		return m.importSection(r)
+	case secGlobal:
+		return m.globalSection(r)
+	case secExport:
+		return m.exportSection(r)
+	case secStart:
+		return putUint(nil, uint64(m.function(r.u32())))
+	case secElement:
+		return m.elementSection(r)
+	case secCode:
+		return m.codeSection(r)
+	}
+	return b
+}
+
+func (m *module) typeSection(r *reader) []byte {
+	n := r.u32()
+	out := putUint(nil, uint64(n)+1+uint64(len(m.multi)))
+	out = append(out, r.b[r.i:]...)
+	out = append(out, typeFunc, 0, 0)
+	for _, results := range m.multi {
+		out = append(out, typeFunc, 0)
+		out = putUint(out, uint64(len(results)))
+		out = append(out, results...)
+	}
+	return out
+}
+
+func (m *module) importSection(r *reader) []byte {
+	n := r.u32()
+	out := putUint(nil, uint64(n)+2)
+	out = append(out, r.b[r.i:]...)
+	for _, name := range []string{Refill, Overflow} {
+		out = putName(out, Module)
+		out = putName(out, name)
+		out = append(out, 0)
+		out = putUint(out, uint64(m.void))
+	}
+	return out
+}
+
+func (m *module) globalSection(r *reader) []byte {
+	n := r.u32()
+	out := putUint(nil, uint64(n)+2)
+	for i := range n {
+		t, mutable := r.byte(), r.byte()
+		switch {
+		case mutable == 0:
+		case t > typeV128 && t <= typeI32:
+			m.mutable = append(m.mutable, m.importedG+i)
+		default:
+			m.hidden = true
+		}
+		out = append(out, t, mutable)
+		out = m.constant(out, r)
+	}
+	if !r.done() {
+		malformed("bytes behind the last global")
+	}
+	out = append(out, typeI64, 1, opI64Const, 0, opEnd)
+	out = append(out, typeI32, 1, opI32Const)
+	return append(putInt(out, int64(m.o.MaxDepth)), opEnd)
+}
+
+func (m *module) exportSection(r *reader) []byte {
+	n := r.u32()
+	var own []byte
+	for range n {
+		name := r.name()
+		if strings.HasPrefix(name, reserved) {
+			unsupported("a guest may not export %q", name)
+		}
+		kind, index := r.byte(), r.u32()
+		switch kind {
+		case 0:
+			index = m.function(index)
+		case 3:
+			m.checkGlobal(index)
+		}
+		own = putName(own, name)
+		own = putUint(append(own, kind), uint64(index))
+	}
+	if !r.done() {
+		malformed("bytes behind the last export")
+	}
+	out := putUint(nil, uint64(n)+2+uint64(len(m.mutable)))
+	out = append(out, own...)
+	export := func(name string, index uint32) {
+		out = putName(out, name)
+		out = putUint(append(out, 3), uint64(index))
+	}
+	for _, g := range m.mutable {
+		export(globalName(g), g)
+	}
+	export(Fuel, m.fuel)
+	export(Depth, m.depth)
+	return out
+}
+
+func (m *module) elementSection(r *reader) []byte {
+	n := r.u32()
+	out := putUint(nil, uint64(n))
+	for range n {
+		flags := r.u32()
+		if flags > 7 {
+			malformed("element segment of form %d", flags)
+		}
+		out = putUint(out, uint64(flags))
+		if flags&1 == 0 { // active
+			if flags&2 != 0 {
+				out = putUint(out, uint64(r.u32()))
+			}
+			out = m.constant(out, r)
+		}
+		if flags&3 != 0 {
+			out = append(out, r.byte())
+		}
+		count := r.u32()
+		out = putUint(out, uint64(count))
+		for range count {
+			if flags&4 != 0 {
+				out = m.constant(out, r)
+			} else {
+				out = putUint(out, uint64(m.function(r.u32())))
+			}
+		}
+	}
+	return append(out, r.b[r.i:]...)
+}
+
+func (m *module) codeSection(r *reader) []byte {
+	n := r.u32()
+	if uint64(n) != uint64(len(m.defined)) {
+		malformed("%d functions with %d bodies", len(m.defined), n)
+	}
+	out := putUint(make([]byte, 0, len(r.b)+len(r.b)/3), uint64(n))
+	for _, t := range m.defined {
+		code := r.take(r.u32())
+		if len(code) > m.o.MaxBody {
+			unsupported("function body has %d bytes, the limit is %d", len(code), m.o.MaxBody)
+		}
+		code = m.rewriteBody(code, t)
+		out = putUint(out, uint64(len(code)))
+		out = append(out, code...)
+	}
+	return append(out, r.b[r.i:]...)
+}
+
+// constant copies a constant expression up to and with its end.
+func (m *module) constant(out []byte, r *reader) []byte {
+	for {
+		at := r.i
+		op := r.byte()
+		switch op {
+		case opEnd:
+			return append(out, op)
+		case opI32Const, opI64Const:
+			r.skipInteger()
+		case 0x43:
+			r.take(4)
+		case 0x44:
+			r.take(8)
+		case opGlobalGet:
+			m.checkGlobal(r.u32())
+		case 0xd0:
+			r.byte()
+		case opRefFunc:
+			out = op1(out, op, uint64(m.function(r.u32())))
+			continue
+		case opVector:
+			if s := r.u32(); s != 12 {
+				unsupported("constant instruction %#x %d", op, s)
+			}
+			r.take(16)
+		default:
+			unsupported("constant instruction %#x", op)
+		}
+		out = append(out, r.b[at:r.i]...)
+	}
+}
+
+// names returns the name section with the module's and the functions' names.
+// A broken one is left out: it is only for people.
+func (m *module) names(b []byte, at int) (out []byte) {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case failure:
+			out = nil
+		default:
+			panic(e)
+		}
+	}()
+	out = append(out, b[:at]...)
+	r := &reader{b: b, i: at}
+	for !r.done() {
+		id := r.byte()
+		s := &reader{b: r.take(r.u32())}
+		sub := s.b
+		switch id {
+		case 0:
+		case 1:
+			n := s.u32()
+			sub = putUint(nil, uint64(n))
+			for range n {
+				sub = putUint(sub, uint64(m.function(s.u32())))
+				sub = putName(sub, s.name())
+			}
+		default:
+			continue
+		}
+		out = append(out, id)
+		out = putUint(out, uint64(len(sub)))
+		out = append(out, sub...)
+	}
+	return out
+}
