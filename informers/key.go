@@ -15,4 +15,3 @@ func (k Key) String() string {
 	}
 	return k.Namespace + "/" + k.Name
 }
-

@@ -280,4 +280,3 @@ func number(rv string) uint64 {
 	}
 	return n
 }
-

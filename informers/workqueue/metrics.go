@@ -10,10 +10,10 @@ import (
 // Metrics are the series of all queues of a process, under the names that
 // upstream gives them, with the label "name". A nil *Metrics counts nothing.
 type Metrics struct {
-	depths               *prometheus.GaugeVec
-	addsVec, retriesVec  *prometheus.CounterVec
-	wait, work           *prometheus.HistogramVec
-	unfinished, longest  *prometheus.Desc
+	depths              *prometheus.GaugeVec
+	addsVec, retriesVec *prometheus.CounterVec
+	wait, work          *prometheus.HistogramVec
+	unfinished, longest *prometheus.Desc
 
 	mu     sync.Mutex
 	queues map[*queueMetrics]struct{} // guarded by mu
