@@ -1,32 +1,118 @@
 package api_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/proa-project/proa/api"
 )
 
-func TestDecodeStrict(t *testing.T) {
-	pod := &corev1.Pod{}
-	_, err := api.Decode([]byte(`{"kind":"Pod","apiVersion":"v1","spec":{"foo":1,"nodeName":"a","nodeName":"b"}}`), api.MediaJSON, pod, api.Strict)
-	want := `Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.foo", duplicate field "spec.nodeName"`
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+// A row that contradicts the scheme, or another row, breaks all layers at once.
+func TestTable(t *testing.T) {
+	storage := map[string]string{}
+	for _, r := range api.Resources() {
+		t.Run(r.GVR().String(), func(t *testing.T) {
+			if api.ByGVR(r.Group, r.Version, r.Plural) != r || api.ByKind(r.GVK()) != r || api.ByType(r.New()) != r {
+				t.Error("the row is not found by resource, kind or type")
+			}
+			for _, obj := range []runtime.Object{r.New(), r.NewList()} {
+				gvks, _, err := api.Scheme().ObjectKinds(obj)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := gvks[0].GroupVersion(); got != r.GroupVersion() {
+					t.Errorf("%T is of %s in the scheme", obj, got)
+				}
+			}
+			if !strings.HasPrefix(r.Storage, "/registry/") || !strings.HasSuffix(r.Storage, "/") {
+				t.Errorf("storage prefix %q", r.Storage)
+			}
+			if r.StoredAs == nil {
+				if other, ok := storage[r.Storage]; ok {
+					t.Errorf("%s is stored at %s, too", other, r.Storage)
+				}
+				storage[r.Storage] = r.Plural
+			} else {
+				for _, f := range r.Fields {
+					if _, err := r.StoredAs.StoredField(r.StoredFields[f]); err != nil {
+						t.Errorf("field %s: %v", f, err)
+					}
+				}
+			}
+			for _, s := range r.Subresources {
+				if s.New != nil && s.Kind == "" {
+					t.Errorf("%s has a body without a kind", s.Name)
+				}
+			}
+		})
 	}
 }
 
-func TestSetRevisionAndExtract(t *testing.T) {
-	pod := &corev1.Pod{}
-	pod.Name, pod.ResourceVersion = "a", "9"
-	pod.Labels = map[string]string{"b": "1", "a": "2"}
-	pod.Spec.NodeName = "n"
-	data, err := api.EncodeStored(pod)
+func TestStoredField(t *testing.T) {
+	for name, tc := range map[string]struct {
+		group, plural, label string
+		want, err            string
+	}{
+		"plain":                {plural: "pods", label: "spec.nodeName", want: "spec.nodeName"},
+		"name":                 {plural: "nodes", label: "metadata.name", want: "metadata.name"},
+		"old name":             {plural: "pods", label: "spec.host", want: "spec.nodeName"},
+		"other form is stored": {group: "events.k8s.io", plural: "events", label: "regarding.name", want: "involvedObject.name"},
+		"unknown, some are":    {plural: "pods", label: "foo.bar", err: "field label not supported: foo.bar"},
+		"unknown, none are": {
+			plural: "configmaps", label: "foo.bar",
+			err: `"foo.bar" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := api.ByGVR(tc.group, "v1", tc.plural).StoredField(tc.label)
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			if got != tc.want || text != tc.err {
+				t.Errorf("got %q, %q, want %q, %q", got, text, tc.want, tc.err)
+			}
+		})
+	}
+}
+
+// Events have two forms and one storage: nothing may get lost between them.
+func TestEventForms(t *testing.T) {
+	events := api.ByGVR("events.k8s.io", "v1", "events")
+	in := &corev1.Event{}
+	if err := api.DecodeStored(testdata(t, "event.json"), in); err != nil {
+		t.Fatal(err)
+	}
+	v1, err := events.FromStored(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(string(data))
-	t.Log(string(api.SetRevision(data, 77)))
-	t.Log(api.ByType(pod).Extract(data))
+	out, err := events.ToStored(v1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(in, out); diff != "" {
+		t.Errorf("there and back (-before +after):\n%s", diff)
+	}
+	if _, err := events.ToStored(in); err == nil {
+		t.Error("a core event passes for an events.k8s.io event")
+	}
+	if _, err := events.FromStored(v1); err == nil {
+		t.Error("an events.k8s.io event passes for a core event")
+	}
+}
+
+func testdata(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -151,15 +151,13 @@ func (d *decoding) json(data []byte, strict []error) ([]string, error) {
 		more, err = kjson.UnmarshalStrict(data, d.into)
 		strict = append(strict, more...)
 	}
-	var have schema.GroupVersionKind
-	if err != nil {
-		gvk, merr := kruntimejson.DefaultMetaFactory.Interpret(data)
-		if merr != nil {
-			return nil, d.fail(schema.GroupVersionKind{}, merr)
+	have := d.into.GetObjectKind().GroupVersionKind()
+	if err != nil || have.Version == "" { // the type may not have been read, or may be nonsense
+		gvk, err := kruntimejson.DefaultMetaFactory.Interpret(data)
+		if err != nil {
+			return nil, d.fail(schema.GroupVersionKind{}, err)
 		}
 		have = *gvk
-	} else if have, err = typeOf(d.into); err != nil {
-		return nil, d.fail(schema.GroupVersionKind{}, err)
 	}
 	have, mismatch := d.check(have)
 	if mismatch != nil {
@@ -214,15 +212,6 @@ func (d *decoding) protobuf() error {
 	return nil
 }
 
-// typeOf returns the kind that is set in obj.
-func typeOf(obj runtime.Object) (schema.GroupVersionKind, error) {
-	apiVersion, kind := obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-	_ = apiVersion
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	gvk.Kind = kind
-	return gvk, nil
-}
-
 // check fills what have lacks and returns an error if it is not a kind of the
 // wanted type.
 func (d *decoding) check(have schema.GroupVersionKind) (schema.GroupVersionKind, error) {
@@ -239,12 +228,16 @@ func (d *decoding) check(have schema.GroupVersionKind) (schema.GroupVersionKind,
 		}
 	}
 	if !Scheme().Recognizes(have) {
-		return have, d.fail(have, runtime.NewNotRegisteredErrForKind("proa", have))
+		return have, d.fail(have, runtime.NewNotRegisteredErrForKind(Scheme().Name(), have))
 	}
 	if have.Kind == want.Kind {
 		return have, &DecodeError{Want: want, Have: have, plain: true, Err: fmt.Errorf(
 			"the API version in the data (%s) does not match the expected API version (%s)", have.GroupVersion(), want.GroupVersion())}
 	}
+	family, _, _ := strings.Cut(want.Group, ".")
+	if family == "" {
+		family = "core"
+	}
 	return have, d.fail(have, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion",
-		have.Version, have.Kind, want.Version, want.Kind))
+		have.Version, have.Kind, family, want.Kind))
 }

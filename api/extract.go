@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -22,6 +23,9 @@ type extractor struct {
 	root     []step
 	names    []string // of the fields, sorted
 	defaults []string // by field
+	// source and reporter are the fields of an event that names its source in
+	// one of two ways; -1 in other kinds.
+	source, reporter int
 }
 
 // A step is a key of interest in an object.
@@ -34,14 +38,11 @@ type step struct {
 	field  int  // the value is this field; -1 if it is none
 }
 
-// fieldPaths says where the fields are whose label is not their path. Paths are
-// tried in order and the first that is not empty counts.
+// fieldPaths says where the fields are whose label is not their path.
 var fieldPaths = map[string]string{
-	"status.podIP":       "status.podIPs[].ip",
-	"status.podIPs":      "", // selectable, but always empty
-	"spec.hostNetwork":   "spec.hostNetwork",
-	"reportingComponent": "reportingComponent",
-	"source":             "source.component",
+	"status.podIP":  "status.podIPs[].ip",
+	"status.podIPs": "", // selectable, but always empty
+	"source":        "source.component",
 }
 
 // fieldDefaults are the values of fields that are left out when they are zero.
@@ -53,6 +54,7 @@ var fieldDefaults = map[string]string{
 
 func newExtractor(r *Resource) *extractor {
 	x := &extractor{names: slices.Sorted(slices.Values(r.Fields))}
+	x.source, x.reporter = slices.Index(x.names, "source"), slices.Index(x.names, "reportingComponent")
 	x.defaults = make([]string, len(x.names))
 	add(&x.root, []string{"metadata", "labels"}, step{labels: true, field: -1})
 	for i, name := range x.names {
@@ -94,6 +96,9 @@ func (x *extractor) run(value []byte) (labels, fields [][2]string, err error) {
 	}
 	if !s.collect(x.root, found, &labels) {
 		return nil, nil, ErrNotObject
+	}
+	if x.source >= 0 && found[x.source] == "" {
+		found[x.source] = found[x.reporter]
 	}
 	n := 0
 	for _, v := range found {
@@ -159,7 +164,16 @@ func (s *scanner) collectFirst(steps []step, found []string, labels *[][2]string
 // lookup returns the step with the raw key, or nil.
 func lookup(steps []step, key []byte) *step {
 	for i := range steps {
-		if sameKey(key, steps[i].key) {
+		if string(key) == steps[i].key {
+			return &steps[i]
+		}
+	}
+	if bytes.IndexByte(key, '\\') < 0 {
+		return nil
+	}
+	name := unescape(key)
+	for i := range steps {
+		if name == steps[i].key {
 			return &steps[i]
 		}
 	}

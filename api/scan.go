@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -159,14 +160,7 @@ func sameKey(raw []byte, name string) bool {
 // unescape returns the string that raw stands for. Without escapes and with
 // valid UTF-8 the result shares raw's memory.
 func unescape(raw []byte) string {
-	plain := true
-	for _, c := range raw {
-		if c == '\\' || c >= 0x80 {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return unsafe.String(unsafe.SliceData(raw), len(raw))
 	}
 	quoted := make([]byte, 0, len(raw)+2)

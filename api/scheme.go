@@ -12,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
@@ -38,6 +37,7 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 			panic(err) // the same type registered twice: wrong on every start
 		}
 	}
-	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	// clients may name the options of a request in the group of metadata, too
+	metav1.AddToGroupVersion(s, metav1.SchemeGroupVersion)
 	return s
 })
