@@ -101,7 +101,7 @@ type Static struct {
 }
 
 // NewStatic returns a verifier of the tokens in the map. The users join
-// AllAuthenticated.
+// request.Authenticated.
 func NewStatic(tokens map[string]*request.User) *Static {
 	s := &Static{users: make(map[[sha256.Size]byte]*request.User, len(tokens))}
 	for t, u := range tokens {

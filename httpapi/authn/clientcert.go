@@ -13,9 +13,6 @@ import (
 	"github.com/proa-project/proa/httpapi/request"
 )
 
-// AllAuthenticated is the group of everybody who showed a good credential.
-const AllAuthenticated = "system:authenticated"
-
 // credentialID is the key in a user's Extra that names the credential.
 const credentialID = "authentication.kubernetes.io/credential-id"
 
@@ -102,10 +99,10 @@ func (c *ClientCerts) verify(certs []*x509.Certificate, now time.Time) (verified
 	}}, nil
 }
 
-// withAuthenticated returns a new slice of the groups and AllAuthenticated.
+// withAuthenticated returns a new slice of the groups and request.Authenticated.
 func withAuthenticated(groups []string) []string {
-	if slices.Contains(groups, AllAuthenticated) {
+	if slices.Contains(groups, request.Authenticated) {
 		return slices.Clone(groups)
 	}
-	return append(slices.Clone(groups), AllAuthenticated)
+	return append(slices.Clone(groups), request.Authenticated)
 }

@@ -23,9 +23,6 @@ const (
 	joinNamespace    = "kube-system"
 	joinSecretPrefix = "bootstrap-token-"
 	joinSecretType   = corev1.SecretType("bootstrap.kubernetes.io/token")
-
-	// BootstrappersGroup is the group of whoever shows a join token.
-	BootstrappersGroup = "system:bootstrappers"
 )
 
 //nolint:gochecknoglobals // constants in all but name
@@ -77,7 +74,7 @@ func (j *JoinTokens) VerifyToken(ctx context.Context, token string) (*request.Us
 			return nil, fmt.Errorf("%w: join token has expired", ErrUnauthenticated)
 		}
 	}
-	groups := []string{BootstrappersGroup}
+	groups := []string{request.Bootstrappers}
 	for g := range strings.SplitSeq(string(s.Data["auth-extra-groups"]), ",") {
 		if g == "" {
 			continue

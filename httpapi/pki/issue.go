@@ -19,10 +19,8 @@ import (
 
 // The identity of node agents.
 const (
-	// NodeUserPrefix comes before a node's name in its user name.
-	NodeUserPrefix = "system:node:"
-	// NodesGroup is the group of all node agents.
-	NodesGroup = "system:nodes"
+	nodeUserPrefix = "system:node:"
+	nodesGroup     = "system:nodes"
 )
 
 // ErrBadRequest is a certificate signing request that must not be signed.
@@ -105,7 +103,7 @@ func (a *Authority) SignNodeServing(csr []byte, nodeName string) ([]byte, error)
 }
 
 func nodeSubject(nodeName string) pkix.Name {
-	return pkix.Name{CommonName: NodeUserPrefix + nodeName, Organization: []string{NodesGroup}}
+	return pkix.Name{CommonName: nodeUserPrefix + nodeName, Organization: []string{nodesGroup}}
 }
 
 // parseRequest checks what both requests of a node have in common.

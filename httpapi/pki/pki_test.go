@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,10 +22,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/proa-project/proa/httpapi/request"
 )
 
 func open(t *testing.T, dir string) *Authority {
@@ -329,72 +324,5 @@ func TestKubeconfig(t *testing.T) {
 	if resp, err := (&http.Client{Transport: old}).Get(cfg.Host); err == nil {
 		resp.Body.Close()
 		t.Error("TLS 1.1 is let in")
-	}
-}
-
-func TestJoin(t *testing.T) {
-	a := open(t, t.TempDir())
-	client, _ := csr(t, &x509.CertificateRequest{Subject: nodeSubject("n1")})
-	serving, _ := csr(t, &x509.CertificateRequest{Subject: nodeSubject("n1"), IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}})
-	body := func(node string, c, s []byte) string {
-		b, err := json.Marshal(JoinRequest{NodeName: node, CSR: string(c), ServingCSR: string(s)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	joiner := &request.User{Name: "system:bootstrap:abcdef", Groups: []string{"system:bootstrappers"}}
-	for _, tt := range []struct {
-		name, method, contentType, body string
-		user                            *request.User
-		code                            int
-	}{
-		{"joins", "POST", "application/json", body("n1", client, serving), joiner, 200},
-		{"renews", "POST", "", body("n1", client, serving), &request.User{Name: "system:node:n1", Groups: []string{"system:nodes"}}, 200},
-		{"another node", "POST", "", body("n1", client, serving), &request.User{Name: "system:node:n2", Groups: []string{"system:nodes"}}, 403},
-		{"nobody", "POST", "", body("n1", client, serving), nil, 401},
-		{"GET", "GET", "", "", joiner, 405},
-		{"YAML", "POST", "application/yaml", "a: b", joiner, 415},
-		{"not JSON", "POST", "", "{", joiner, 400},
-		{"wrong type", "POST", "", `{"nodeName":1}`, joiner, 400},
-		{"no CSR", "POST", "", `{"nodeName":"n1"}`, joiner, 400},
-		{"wrong name", "POST", "", body("n2", client, serving), joiner, 400},
-		{"too large", "POST", "", body("n1", bytes.Repeat([]byte("x"), maxJoinBody), nil), joiner, 413},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := httptest.NewRequest(tt.method, JoinPath, strings.NewReader(tt.body))
-			r.Header.Set("Content-Type", tt.contentType)
-			r = r.WithContext(request.With(r.Context(), &request.State{User: tt.user}))
-			w := httptest.NewRecorder()
-			a.JoinHandler().ServeHTTP(w, r)
-			if w.Code != tt.code {
-				t.Fatalf("code is %d, want %d: %s", w.Code, tt.code, w.Body)
-			}
-			if tt.code != 200 {
-				var s metav1.Status
-				if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Kind != "Status" || int(s.Code) != tt.code || s.Reason == "" {
-					t.Errorf("no Status: %s", w.Body)
-				}
-				return
-			}
-			var j JoinResponse
-			if err := json.Unmarshal(w.Body.Bytes(), &j); err != nil {
-				t.Fatal(err)
-			}
-			ca, err := ParseCertificate([]byte(j.CA))
-			if err != nil || Hash(ca) != a.Hash() {
-				t.Errorf("ca is not the cluster's: %v", err)
-			}
-			for _, p := range []string{j.Certificate, j.ServingCertificate} {
-				if _, err := ParseCertificate([]byte(p)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	w := httptest.NewRecorder()
-	a.CACertsHandler().ServeHTTP(w, httptest.NewRequest("GET", CACertsPath, nil))
-	if w.Code != 200 || !bytes.Equal(w.Body.Bytes(), a.PEM()) {
-		t.Errorf("/cacerts: %d %s", w.Code, w.Body)
 	}
 }

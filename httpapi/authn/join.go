@@ -1,4 +1,4 @@
-package pki
+package authn
 
 import (
 	"encoding/json"
@@ -6,11 +6,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/proa-project/proa/httpapi/pki"
 	"github.com/proa-project/proa/httpapi/request"
 )
 
@@ -46,10 +46,12 @@ type JoinResponse struct {
 }
 
 // JoinHandler serves POST JoinPath. A bootstrapper may join under any name; a
-// node may renew its own certificates the same way.
-func (a *Authority) JoinHandler() http.Handler {
+// node may renew its own certificates the same way. It needs the request's
+// state, and that only bootstrappers, nodes and masters get here is for the
+// authorizers.
+func JoinHandler(a *pki.Authority) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		resp, err := a.join(w, r)
+		resp, err := join(a, w, r)
 		if err != nil {
 			writeStatus(w, err)
 			return
@@ -65,7 +67,7 @@ func (a *Authority) JoinHandler() http.Handler {
 	})
 }
 
-func (a *Authority) join(w http.ResponseWriter, r *http.Request) (*JoinResponse, error) {
+func join(a *pki.Authority, w http.ResponseWriter, r *http.Request) (*JoinResponse, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
@@ -102,13 +104,12 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request) (*JoinResponse,
 	return &JoinResponse{Certificate: string(client), ServingCertificate: string(serving), CA: string(a.PEM())}, nil
 }
 
-// mayJoin refuses a node that asks for another one's certificates. That only
-// bootstrappers, nodes and masters get here is for the authorizers.
+// mayJoin refuses a node that asks for another one's certificates.
 func mayJoin(s *request.State, nodeName string) error {
 	if s == nil || s.User == nil {
 		return apierrors.NewUnauthorized("Unauthorized")
 	}
-	if slices.Contains(s.User.Groups, NodesGroup) && s.User.Name != NodeUserPrefix+nodeName {
+	if s.User.InGroup(request.Nodes) && s.User.Name != request.NodeUserPrefix+nodeName {
 		return statusError(http.StatusForbidden, metav1.StatusReasonForbidden,
 			"forbidden: a node can renew its own certificates only")
 	}
@@ -116,7 +117,7 @@ func mayJoin(s *request.State, nodeName string) error {
 }
 
 func joinError(field string, err error) error {
-	if errors.Is(err, ErrBadRequest) {
+	if errors.Is(err, pki.ErrBadRequest) {
 		return apierrors.NewBadRequest(field + ": " + err.Error())
 	}
 	return apierrors.NewInternalError(err)
@@ -140,7 +141,7 @@ func writeStatus(w http.ResponseWriter, err error) {
 }
 
 // CACertsHandler serves GET CACertsPath: the cluster's root as PEM.
-func (a *Authority) CACertsHandler() http.Handler {
+func CACertsHandler(a *pki.Authority) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
