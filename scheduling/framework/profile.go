@@ -1,0 +1,107 @@
+package framework
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Enabled is a plugin in a profile. Weight multiplies its scores; 0 means 1.
+type Enabled struct {
+	Plugin Plugin
+	Weight int64
+}
+
+// Profile is what one scheduler name does: plugins by extension point, each
+// point in the order of the list that the profile was made of.
+type Profile struct {
+	// Name is the spec.schedulerName of the pods that it schedules.
+	Name string
+
+	PreEnqueue []PreEnqueuePlugin
+	PostFilter []PostFilterPlugin
+	Reserve    []ReservePlugin
+	Permit     []PermitPlugin
+	PreBind    []PreBindPlugin
+	Bind       []BindPlugin
+	PostBind   []PostBindPlugin
+	Enqueue    []EnqueuePlugin
+
+	filters []filterSlot
+	scores  []scoreSlot
+}
+
+// A filterSlot is a plugin with PreFilter, Filter or both.
+type filterSlot struct {
+	plugin Plugin
+	pre    PreFilterPlugin
+	filter FilterPlugin
+}
+
+type scoreSlot struct {
+	pre       PreScorePlugin
+	score     ScorePlugin
+	normalize NormalizePlugin
+	weight    int64
+}
+
+// NewProfile sorts plugins, which stand in call order, into extension points.
+// Two plugins of one name, or a negative weight, are an error.
+func NewProfile(name string, plugins ...Enabled) (*Profile, error) {
+	p := &Profile{Name: name}
+	seen := make(map[string]bool)
+	for _, e := range plugins {
+		if e.Weight < 0 {
+			return nil, fmt.Errorf("profile %q: plugin %q: negative weight %d", name, e.Plugin.Name(), e.Weight)
+		}
+		if seen[e.Plugin.Name()] {
+			return nil, fmt.Errorf("profile %q: plugin %q is there twice", name, e.Plugin.Name())
+		}
+		seen[e.Plugin.Name()] = true
+		p.add(e)
+	}
+	if len(p.filters) > maxCodes {
+		return nil, fmt.Errorf("profile %q: more than %d filter plugins", name, maxCodes)
+	}
+	return p, nil
+}
+
+func (p *Profile) add(e Enabled) {
+	pre, hasPre := e.Plugin.(PreFilterPlugin)
+	filter, hasFilter := e.Plugin.(FilterPlugin)
+	if hasPre || hasFilter {
+		p.filters = append(p.filters, filterSlot{e.Plugin, pre, filter})
+	}
+	if score, ok := e.Plugin.(ScorePlugin); ok {
+		slot := scoreSlot{score: score, weight: max(e.Weight, 1)}
+		slot.pre, _ = e.Plugin.(PreScorePlugin)
+		slot.normalize, _ = e.Plugin.(NormalizePlugin)
+		p.scores = append(p.scores, slot)
+	}
+	p.PreEnqueue = appendIf(p.PreEnqueue, e.Plugin)
+	p.PostFilter = appendIf(p.PostFilter, e.Plugin)
+	p.Reserve = appendIf(p.Reserve, e.Plugin)
+	p.Permit = appendIf(p.Permit, e.Plugin)
+	p.PreBind = appendIf(p.PreBind, e.Plugin)
+	p.Bind = appendIf(p.Bind, e.Plugin)
+	p.PostBind = appendIf(p.PostBind, e.Plugin)
+	p.Enqueue = appendIf(p.Enqueue, e.Plugin)
+}
+
+func appendIf[T any](list []T, p Plugin) []T {
+	if t, ok := p.(T); ok {
+		return append(list, t)
+	}
+	return list
+}
+
+// Admit asks the PreEnqueue plugins about a pod: nil if it may be scheduled,
+// otherwise the first refusal and the plugin it is from.
+func (p *Profile) Admit(pod *corev1.Pod) (*Rejection, string) {
+	for _, plugin := range p.PreEnqueue {
+		if r := plugin.PreEnqueue(pod); r != nil {
+			return r, plugin.Name()
+		}
+	}
+	return nil, ""
+}
