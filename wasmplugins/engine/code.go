@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/proa-project/proa/wasmplugins/fuel"
+)
+
+// An Info is what can be read from a module without running it.
+type Info struct {
+	// Digest is "sha256:" and the hexadecimal digest of the original.
+	Digest string
+	// Size is of the original, in bytes.
+	Size int64
+	// Exports maps exported functions to their signatures, such as
+	// "(i32,i32)i64".
+	Exports map[string]string
+	// Imports are the imported functions as "module.name", in module order.
+	Imports []string
+	// Sections are the custom sections that are not debug information.
+	Sections map[string][]byte
+	// MemoryMin is the memory that an instance has at first, in bytes.
+	MemoryMin int64
+	// Globals and HiddenState are those of fuel.Result.
+	Globals     []string
+	HiddenState bool
+}
+
+// A Code is a module that was validated, metered and compiled. Close it when
+// no program will be started from it any more.
+type Code struct {
+	Info
+	// CompileTime is how long Load took; CacheHit says that it found the work
+	// done on disk.
+	CompileTime time.Duration
+	CacheHit    bool
+
+	metered  []byte
+	rt       wazero.Runtime
+	compiled wazero.CompiledModule // keeps the machine code in the shared cache
+}
+
+// Digest returns the digest that Load will give to a module.
+func Digest(wasm []byte) string {
+	sum := sha256.Sum256(wasm)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Load validates, meters and compiles a module, or finds that in the cache. It
+// takes milliseconds to seconds. Errors about the module wrap ErrInvalid.
+func (e *Engine) Load(ctx context.Context, wasm []byte) (*Code, error) {
+	e.compiling.Lock()
+	defer e.compiling.Unlock()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, e.c.CompileTimeout)
+	defer cancel()
+	ctx = experimental.WithCompilationWorkers(ctx, e.c.CompileWorkers)
+
+	c := &Code{}
+	digest := Digest(wasm)
+	if !e.readCache(digest, c) {
+		info, err := inspect(ctx, wasm)
+		if err != nil {
+			return nil, e.loadError(ctx, err)
+		}
+		info.Digest, info.Size = digest, int64(len(wasm))
+		res, err := fuel.Rewrite(wasm, e.c.Fuel)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		info.Globals, info.HiddenState = res.Globals, res.HiddenState
+		c.Info, c.metered = *info, res.Module
+	} else {
+		c.CacheHit = true
+	}
+	c.rt = e.newRuntime(ctx)
+	var err error
+	if c.compiled, err = c.rt.CompileModule(ctx, c.metered); err != nil {
+		c.Close()
+		return nil, e.loadError(ctx, err)
+	}
+	if !c.CacheHit {
+		e.writeCache(c)
+	}
+	c.CompileTime = time.Since(start)
+	return c, nil
+}
+
+func (e *Engine) loadError(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: compiling took longer than %v", ErrInvalid, e.c.CompileTimeout)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
+}
+
+// Close frees the code.
+func (c *Code) Close() {
+	ctx := context.Background()
+	if c.compiled != nil {
+		_ = c.compiled.Close(ctx) // frees memory only
+	}
+	_ = c.rt.Close(ctx) // has no instance
+}
+
+// inspect validates the original. Only the interpreter is asked, which is
+// quick: some invalid modules would be valid after the rewrite.
+func inspect(ctx context.Context, wasm []byte) (*Info, error) {
+	rt := wazero.NewRuntimeWithConfig(ctx, runtimeConfig(wazero.NewRuntimeConfigInterpreter()).WithCustomSections(true))
+	defer rt.Close(ctx) //nolint:errcheck // has no instance
+	m, err := rt.CompileModule(ctx, wasm)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close(ctx) //nolint:errcheck // frees memory only
+	info := &Info{Exports: map[string]string{}, Sections: map[string][]byte{}}
+	for name, f := range m.ExportedFunctions() {
+		info.Exports[name] = signature(f)
+	}
+	for _, f := range m.ImportedFunctions() {
+		mod, name, _ := f.Import()
+		info.Imports = append(info.Imports, mod+"."+name)
+	}
+	if len(m.ImportedMemories()) > 0 {
+		return nil, errors.New("the module imports its memory")
+	}
+	for _, mem := range m.ExportedMemories() {
+		info.MemoryMin = int64(mem.Min()) << 16
+	}
+	for _, s := range m.CustomSections() {
+		if !strings.HasPrefix(s.Name(), ".debug_") && s.Name() != "name" {
+			info.Sections[s.Name()] = slices.Clone(s.Data())
+		}
+	}
+	return info, nil
+}
+
+func signature(f api.FunctionDefinition) string {
+	names := func(ts []api.ValueType) string {
+		s := make([]string, len(ts))
+		for i, t := range ts {
+			s[i] = api.ValueTypeName(t)
+		}
+		return strings.Join(s, ",")
+	}
+	return "(" + names(f.ParamTypes()) + ")" + names(f.ResultTypes())
+}
+
+// A cache file is a checksum of the rest, the length of the info, the info as
+// JSON, and the metered module.
+
+func (e *Engine) cacheFile(digest string) string {
+	return filepath.Join(e.dir, strings.TrimPrefix(digest, "sha256:"))
+}
+
+func (e *Engine) readCache(digest string, c *Code) bool {
+	if e.dir == "" {
+		return false
+	}
+	b, err := os.ReadFile(e.cacheFile(digest))
+	if err != nil || len(b) < sha256.Size+4 {
+		return false
+	}
+	sum := sha256.Sum256(b[sha256.Size:])
+	if !bytes.Equal(sum[:], b[:sha256.Size]) {
+		return false // half a file after a crash
+	}
+	b = b[sha256.Size:]
+	n := binary.LittleEndian.Uint32(b)
+	b = b[4:]
+	if uint64(n) > uint64(len(b)) || json.Unmarshal(b[:n], &c.Info) != nil || c.Digest != digest {
+		return false
+	}
+	c.metered = b[n:]
+	return true
+}
+
+// writeCache is best effort: the next start compiles again.
+func (e *Engine) writeCache(c *Code) {
+	if e.dir == "" {
+		return
+	}
+	info, err := json.Marshal(c.Info)
+	if err == nil {
+		b := make([]byte, sha256.Size, sha256.Size+4+len(info)+len(c.metered))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(info)))
+		b = append(append(b, info...), c.metered...)
+		sum := sha256.Sum256(b[sha256.Size:])
+		copy(b, sum[:])
+		err = writeFile(e.cacheFile(c.Digest), b)
+	}
+	if err != nil {
+		e.c.Log.Warn().Err(err).Str("digest", c.Digest).Msg("cannot cache a compiled module")
+	}
+}
+
+func writeFile(name string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
