@@ -14,6 +14,8 @@ var (
 	ErrFutureRevision = errors.New("revision is in the future")
 	ErrUnavailable    = errors.New("storage unavailable")
 	ErrClosed         = errors.New("storage closed")
+	// ErrTooLarge is a value that the store does not take; nothing has happened.
+	ErrTooLarge = errors.New("value too large for the storage")
 )
 
 // A ConflictError is an ErrConflict that carries the item as it is now.
@@ -32,7 +34,7 @@ func (e *ConflictError) Unwrap() error { return ErrConflict }
 type RevisionError struct {
 	Requested int64
 	// Limit is the oldest revision that is left for ErrCompacted, and the
-	// current revision for ErrFutureRevision.
+	// current revision for ErrFutureRevision; 0 if it is not known.
 	Limit int64
 	Err   error
 }

@@ -1,0 +1,151 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"golang.org/x/sys/unix"
+
+	"github.com/proa-project/proa/storage"
+)
+
+const (
+	// One member elects itself: the sooner the better. The election time-out
+	// is counted in ticks, five at least.
+	tickMilliseconds     = 10
+	electionMilliseconds = 50
+	// snapshotEntries is how many log entries a restart may have to replay.
+	snapshotEntries = 5000
+	// catchUpEntries is how many entries stay in memory for followers, of
+	// which there are none.
+	catchUpEntries = 100
+)
+
+// Embedded is a Store in an etcd server inside this process.
+type Embedded struct {
+	*Store
+	server *embed.Etcd
+	lock   *os.File
+	repair chan struct{}
+	once   sync.Once
+	err    error // of Close
+}
+
+// Start runs an etcd server on Config.DataDir and returns when it serves. It
+// fails if another process uses the directory.
+func Start(ctx context.Context, config Config) (*Embedded, error) {
+	if err := config.check(true); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make etcd's data directory: %w", err)
+	}
+	if err := os.Chmod(config.DataDir, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
+		return nil, fmt.Errorf("protect etcd's data directory: %w", err)
+	}
+	lock, err := lockDir(config.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Embedded{lock: lock, repair: make(chan struct{}, 1)}
+	if err := e.start(ctx, config); err != nil {
+		return nil, errors.Join(err, e.stop())
+	}
+	return e, nil
+}
+
+// start fills in e.
+func (e *Embedded) start(ctx context.Context, config Config) error {
+	var err error
+	if e.server, err = embed.StartEtcd(serverConfig(config)); err != nil {
+		return fmt.Errorf("start etcd in %q: %w", config.DataDir, err)
+	}
+	select {
+	case <-e.server.Server.ReadyNotify():
+	case <-e.server.Server.StopNotify():
+		return fmt.Errorf("start etcd in %q: it stopped at once", config.DataDir)
+	case <-ctx.Done():
+		return fmt.Errorf("start etcd in %q: %w", config.DataDir, ctx.Err())
+	}
+	store, err := newStore(config, v3client.New(e.server.Server))
+	if err != nil {
+		return err
+	}
+	e.Store = store
+	e.local = e.server.Server.KV()
+	e.exhausted = e.requestRepair
+	if config.MinFreeBytes > 0 {
+		guard := &diskGuard{dir: config.DataDir, least: uint64(config.MinFreeBytes)}
+		guard.free.Store(guard.least) // until it is known
+		e.admit = guard.admit
+	}
+	if err := e.registerSize(); err != nil {
+		return err
+	}
+	e.running.Go(e.repairQuota)
+	return nil
+}
+
+// serverConfig returns a server without any listener. The URLs are names that
+// etcd wants a member to have; nothing listens or connects there.
+func serverConfig(config Config) *embed.Config {
+	c := embed.NewConfig()
+	nowhere := url.URL{Scheme: "http", Host: "localhost:0"}
+	c.Name = "proa"
+	c.Dir = config.DataDir
+	c.ListenPeerUrls, c.ListenClientUrls = nil, nil
+	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
+	c.InitialCluster = c.Name + "=" + nowhere.String()
+	c.TickMs, c.ElectionMs = tickMilliseconds, electionMilliseconds
+	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEntries, catchUpEntries
+	c.QuotaBackendBytes = config.QuotaBytes
+	c.MaxRequestBytes = maxRequestBytes
+	c.UnsafeNoFsync = config.NoSync
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapLogger(config.Log))
+	return c
+}
+
+// lockDir keeps a second process out of a data directory. etcd has locks, but
+// waits for them for ever.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in the directory that the caller named
+	if err != nil {
+		return nil, fmt.Errorf("lock etcd's data directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { //nolint:gosec // a file descriptor is an int
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errors.New("another process uses it")
+		}
+		return nil, errors.Join(fmt.Errorf("lock etcd's data directory %q: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// Close implements storage.Store.
+func (e *Embedded) Close() error {
+	e.once.Do(func() { e.err = e.stop() })
+	return e.err
+}
+
+// stop ends what start has begun.
+func (e *Embedded) stop() error {
+	var err error
+	if e.Store != nil {
+		err = e.Store.Close()
+	}
+	if e.server != nil {
+		e.server.Close()
+	}
+	return errors.Join(err, e.lock.Close())
+}
+
+var _ storage.Store = (*Embedded)(nil)

@@ -1,0 +1,49 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/proa-project/proa/storage"
+)
+
+// explain turns an error of etcd into one of package storage. ctx is that of
+// the caller. What is not known to be the caller's doing is ErrUnavailable:
+// the outcome is open.
+func (s *Store) explain(ctx context.Context, operation, key string, revision int64, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return &storage.RevisionError{Requested: revision, Limit: s.oldest(), Err: storage.ErrCompacted}
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		limit, currentErr := s.Current(ctx)
+		if currentErr != nil {
+			limit = 0
+		}
+		return &storage.RevisionError{Requested: revision, Limit: limit, Err: storage.ErrFutureRevision}
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return fmt.Errorf("%s %q: %w", operation, key, storage.ErrTooLarge)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		if s.exhausted != nil {
+			s.exhausted()
+		}
+		return fmt.Errorf("%s %q: %w: the quota of etcd's database is used up", operation, key, storage.ErrUnavailable)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s %q: %w: etcd gave no answer within %v", operation, key, storage.ErrUnavailable, s.config.Timeout)
+	}
+	return fmt.Errorf("%s %q: %w: %w", operation, key, storage.ErrUnavailable, err)
+}
+
+// oldest returns the oldest revision that is left, or 0 if that is unknown.
+func (s *Store) oldest() int64 {
+	if s.local == nil {
+		return 0
+	}
+	return max(s.local.FirstRev(), 0)
+}

@@ -1,0 +1,60 @@
+package etcd
+
+import (
+	"github.com/rs/zerolog"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// zapLogger returns a logger for etcd that writes warnings and errors to log.
+func zapLogger(log zerolog.Logger) *zap.Logger {
+	return zap.New(&core{log: log})
+}
+
+// core is a zap core that writes to zerolog.
+type core struct {
+	log    zerolog.Logger
+	fields []zapcore.Field
+}
+
+// Enabled implements zapcore.LevelEnabler.
+func (c *core) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
+
+// With implements zapcore.Core.
+func (c *core) With(fields []zapcore.Field) zapcore.Core {
+	return &core{log: c.log, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+}
+
+// Check implements zapcore.Core.
+func (c *core) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(e.Level) || inapplicable[e.Message] {
+		return checked
+	}
+	return checked.AddCore(e, c)
+}
+
+// inapplicable are warnings about listeners that the server in the process
+// does not have.
+var inapplicable = map[string]bool{ //nolint:gochecknoglobals // a constant in all but name
+	"Running http and grpc server on single port. This is not recommended for production.": true,
+}
+
+// Write implements zapcore.Core.
+func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, f := range c.fields {
+		f.AddTo(encoder)
+	}
+	for _, f := range fields {
+		f.AddTo(encoder)
+	}
+	level := zerolog.ErrorLevel
+	if e.Level == zapcore.WarnLevel {
+		level = zerolog.WarnLevel
+	}
+	c.log.WithLevel(level).Str("etcd", e.Message).Fields(encoder.Fields).Msg("etcd reports")
+	return nil
+}
+
+// Sync implements zapcore.Core.
+func (c *core) Sync() error { return nil }
