@@ -1,0 +1,119 @@
+package etcd_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/proa-project/proa/storage"
+	"github.com/proa-project/proa/storage/etcd"
+)
+
+// writerEnv makes the test binary write to the directory that it names until
+// it is killed.
+const writerEnv = "PROA_TEST_ETCD_WRITER"
+
+// write creates keys, and updates one, and prints each acknowledged revision.
+func write(dir string) {
+	ctx := context.Background()
+	s, err := etcd.Start(ctx, etcd.Config{DataDir: dir, Compaction: -1})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	run := os.Getpid()
+	value := strings.Repeat("v", 1000)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			counter := fmt.Sprintf("/registry/counters/%d-%d", run, worker)
+			revision := int64(0)
+			for i := 0; ; i++ {
+				key, made := fmt.Sprintf("/registry/pods/%d-%d-%06d", run, worker, i), int64(0)
+				if made, err = s.Create(ctx, key, []byte(value+key), 0); err == nil {
+					fmt.Println(made, key)
+				}
+				if revision == 0 {
+					revision, err = s.Create(ctx, counter, []byte(value+counter), 0)
+				} else {
+					revision, err = s.Update(ctx, counter, []byte(value+counter), revision, 0)
+				}
+				if err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+				fmt.Println(revision, counter)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestKill kills a process that writes, at random moments, and checks that
+// every write which it had acknowledged is there afterwards.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	acknowledged := map[int64]string{}
+	for range 6 {
+		for revision, key := range writeUntilKilled(t, dir) {
+			if other, twice := acknowledged[revision]; twice {
+				t.Errorf("revision %d was given to %q and to %q", revision, other, key)
+			}
+			acknowledged[revision] = key
+		}
+	}
+	t.Logf("%d acknowledged writes in 6 lives", len(acknowledged))
+	s := start(t, etcd.Config{DataDir: dir, Compaction: -1})
+	value := strings.Repeat("v", 1000)
+	for revision, key := range acknowledged {
+		item, err := s.Get(t.Context(), key, storage.GetOptions{Match: storage.Exact, Revision: revision})
+		if err != nil || item.Revision != revision || string(item.Value) != value+key {
+			t.Fatalf("the write of %q at %d is lost: revision %d, error %v", key, revision, item.Revision, err)
+		}
+	}
+}
+
+// writeUntilKilled runs one life of a writer and returns what it acknowledged.
+func writeUntilKilled(t *testing.T, dir string) map[int64]string {
+	t.Helper()
+	command := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+	command.Env = append(os.Environ(), writerEnv+"="+dir)
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	acknowledged := map[int64]string{}
+	lines := bufio.NewScanner(output)
+	var killer *time.Timer
+	for lines.Scan() {
+		var revision int64
+		var key string
+		if n, err := fmt.Sscan(lines.Text(), &revision, &key); err != nil || n != 2 {
+			break // the line that the kill cut
+		}
+		acknowledged[revision] = key
+		if killer == nil {
+			killer = time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, func() { //nolint:gosec // no secret
+				if err := command.Process.Kill(); err != nil {
+					t.Errorf("kill: %v", err)
+				}
+			})
+		}
+	}
+	if err := command.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the writer ended by itself: %v", err)
+	}
+	return acknowledged
+}
