@@ -3,17 +3,91 @@
 package defaulting
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
 
 // Default fills in what is left out of obj, which it changes. It does nothing
 // for kinds without defaults. To default twice is to default once.
 func Default(obj runtime.Object) {
 	switch o := obj.(type) {
+	case *corev1.Pod:
+		pod(o)
+	case *corev1.Node:
+		node(o)
+	case *corev1.Namespace:
+		namespace(o)
 	case *corev1.Secret:
-		if o.Type == "" {
-			o.Type = corev1.SecretTypeOpaque
-		}
+		fill(&o.Type, corev1.SecretTypeOpaque)
+	case *appsv1.Deployment:
+		deployment(o)
+	case *appsv1.ReplicaSet:
+		fillPtr(&o.Spec.Replicas, 1)
+		podSpec(&o.Spec.Template.Spec)
+	case *authenticationv1.TokenRequest:
+		fillPtr(&o.Spec.ExpirationSeconds, 3600)
+	case *pluginsv1.AdmissionPlugin:
+		admissionPlugin(o)
+	}
+}
+
+// fill sets what is zero.
+func fill[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+// fillPtr sets what is nil.
+func fillPtr[T any](p **T, value T) {
+	if *p == nil {
+		*p = &value
+	}
+}
+
+func namespace(o *corev1.Namespace) {
+	fill(&o.Status.Phase, corev1.NamespaceActive)
+	if o.Name == "" {
+		return // it may be generated
+	}
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	o.Labels[corev1.LabelMetadataName] = o.Name
+}
+
+func node(o *corev1.Node) {
+	if o.Status.Allocatable == nil && len(o.Status.Capacity) > 0 {
+		o.Status.Allocatable = o.Status.Capacity.DeepCopy()
+	}
+	roundUp(o.Status.Capacity)
+	roundUp(o.Status.Allocatable)
+}
+
+func deployment(o *appsv1.Deployment) {
+	spec := &o.Spec
+	fillPtr(&spec.Replicas, 1)
+	fillPtr(&spec.RevisionHistoryLimit, 10)
+	fillPtr(&spec.ProgressDeadlineSeconds, 600)
+	fill(&spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	if spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		fillPtr(&spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		fillPtr(&spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		fillPtr(&spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+	}
+	podSpec(&spec.Template.Spec)
+}
+
+func admissionPlugin(o *pluginsv1.AdmissionPlugin) {
+	fill(&o.Spec.FailurePolicy, admissionregistrationv1.Fail)
+	for i := range o.Spec.Rules {
+		fillPtr(&o.Spec.Rules[i].Scope, admissionregistrationv1.AllScopes)
 	}
 }
