@@ -34,7 +34,7 @@ func write(dir string) {
 	for worker := range 4 {
 		wg.Go(func() {
 			counter := fmt.Sprintf("/registry/counters/%d-%d", run, worker)
-			revision := int64(0)
+			revision, err := int64(0), error(nil)
 			for i := 0; ; i++ {
 				key, made := fmt.Sprintf("/registry/pods/%d-%d-%06d", run, worker, i), int64(0)
 				if made, err = s.Create(ctx, key, []byte(value+key), 0); err == nil {
