@@ -64,7 +64,7 @@ func (r *Resource) Create(ctx context.Context, c *Call, obj api.Object) (Result,
 			return Result{}, r.fail(c, NoFreeName, nil)
 		}
 		if err != nil {
-			return Result{}, r.storageError(c, err)
+			return Result{}, r.StorageError(c, err)
 		}
 		return result(obj, value, revision, Result{Created: true}), nil
 	}

@@ -16,15 +16,15 @@ type Reason int
 
 // The reasons.
 const (
-	NotFound       Reason = iota + 1
-	Exists                // there is an object of that name
-	NoFreeName            // each generated name was taken
-	Conflict              // the object is not what the client thinks it is
-	Invalid               // Fields says what is wrong with the object
-	BadRequest            // Err says what is wrong with the request
-	Forbidden             // Err says why
-	NotAllowed            // the resource does not know the operation that Err names
-	TooManyRequest        // Err says what to wait for
+	NotFound        Reason = iota + 1
+	Exists                 // there is an object of that name
+	NoFreeName             // each generated name was taken
+	Conflict               // the object is not what the client thinks it is
+	Invalid                // Fields says what is wrong with the object
+	BadRequest             // Err says what is wrong with the request
+	Forbidden              // Err says why
+	NotAllowed             // the resource does not know the operation that Err names
+	TooManyRequests        // Err says what to wait for
 )
 
 // ErrModified is the detail of a Conflict over resourceVersion.
@@ -69,9 +69,9 @@ func (r *Resource) badRequest(c *Call, format string, args ...any) *Error {
 	return r.fail(c, BadRequest, fmt.Errorf(format, args...))
 }
 
-// storageError says in terms of the resource what went wrong in storage. What
+// StorageError says in terms of the resource what went wrong in storage. What
 // says nothing about the resource comes back as it is.
-func (r *Resource) storageError(c *Call, err error) error {
+func (r *Resource) StorageError(c *Call, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -114,7 +114,7 @@ func (r *Resource) Load(ctx context.Context, c *Call, fresh bool) (Stored, error
 	}
 	item, err := r.store.Get(ctx, r.Key(c.Namespace, c.Name), opts)
 	if err != nil {
-		return Stored{}, r.storageError(c, err)
+		return Stored{}, r.StorageError(c, err)
 	}
 	return r.Decode(item)
 }

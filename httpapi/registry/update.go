@@ -205,13 +205,13 @@ func (r *Resource) keep(c *Call, obj, old api.Object) {
 	}
 }
 
-// writeError is storageError, but leaves a conflict for Update to deal with.
+// writeError is StorageError, but leaves a conflict for Update to deal with.
 func (r *Resource) writeError(c *Call, err error) error {
 	conflict := (*storage.ConflictError)(nil)
 	if errors.As(err, &conflict) {
 		return err
 	}
-	return r.storageError(c, err)
+	return r.StorageError(c, err)
 }
 
 // createByUpdate creates the object that an update has not found.
