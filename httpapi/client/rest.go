@@ -315,6 +315,13 @@ func (c *REST) Post(ctx context.Context, r *api.Resource, namespace, name, subre
 	return c.call(ctx, Request{Method: http.MethodPost, Path: Path(r, namespace, name, subresource), Body: data}, out)
 }
 
+// Create adds an object that is encoded already, and decodes the answer into
+// out unless that is nil. It is for whoever creates many of the same: a
+// *metav1.PartialObjectMetadata as out spares decoding the rest.
+func (c *REST) Create(ctx context.Context, r *api.Resource, namespace string, body []byte, out runtime.Object) error {
+	return c.call(ctx, Request{Method: http.MethodPost, Path: Path(r, namespace, ""), Body: body}, out)
+}
+
 // Put replaces a subresource, such as the finalizers of a namespace.
 func (c *REST) Put(ctx context.Context, r *api.Resource, namespace, name, subresource string, body, out runtime.Object) error {
 	if err := checkName(r, namespace, name); err != nil {
