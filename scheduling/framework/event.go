@@ -150,3 +150,20 @@ func PodChange(old, pod *PodInfo) Change {
 	}
 	return c
 }
+
+// Interest returns the changes that any of the plugins wants to see: all, if
+// one that may reject pods does not say.
+func (p *Profile) Interest() Event {
+	known := make(map[string]bool)
+	var events Event
+	for _, plugin := range p.Enqueue {
+		known[plugin.Name()] = true
+		events |= plugin.Events()
+	}
+	for _, f := range p.filters {
+		if !known[f.plugin.Name()] {
+			return ^Event(0)
+		}
+	}
+	return events
+}
