@@ -98,7 +98,9 @@ type Attempt struct {
 	Image  string // the name that ImageRef and Failure are about
 	// ImageRef is what the runtime calls the image, "" until it is there.
 	ImageRef string
-	Failure  Failure
+	// NotStarted is the ID of the instance that was made but did not start.
+	NotStarted string
+	Failure    Failure
 }
 
 // A Failure counts what went wrong in a row. The zero value is none.

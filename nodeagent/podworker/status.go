@@ -153,7 +153,7 @@ func (v *view) containerStatus(c *corev1.Container, over, initialized bool) core
 		s.Ready = init && !sidecar(c) && last.State == Exited && last.ExitCode == 0
 	case Created:
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: v.waitingReason(init, initialized)}
-		if f := v.o.Attempts[c.Name]; f.Number == last.Attempt && f.Failure.Count > 0 {
+		if f := v.o.Attempts[c.Name]; f.NotStarted == last.ID {
 			s.State.Waiting.Reason, s.State.Waiting.Message = f.Failure.Reason, f.Failure.Message
 		}
 	}

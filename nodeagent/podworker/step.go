@@ -212,8 +212,11 @@ func (v *view) runContainer(c *corev1.Container, current *Sandbox) Action {
 		case Created:
 			switch {
 			case !here:
-			case attempt.Number == last.Attempt && attempt.Failure.Count > 0:
+			case attempt.NotStarted == last.ID:
 				// it did not start and cannot be started again
+				if !v.due(attempt.retryAt()) {
+					return Action{}
+				}
 				return Action{Do: RemoveContainer, Container: c.Name, ID: last.ID}
 			default:
 				return Action{Do: StartContainer, Container: c.Name, ID: last.ID}
