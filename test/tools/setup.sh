@@ -24,5 +24,5 @@ fi
 step "kubectl"
 "$here/kubectl.sh" "$cache/bin"
 step "container runtime (about two minutes the first time)"
-"$here/../hosts/build.sh" "$cache/runtime"
+"$here/../hosts/build.sh" >/dev/null
 step "set-up done"

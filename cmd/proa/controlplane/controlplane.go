@@ -1,0 +1,399 @@
+// Package controlplane wires the control plane: storage, API server, plugins,
+// controllers, scheduler and simulated nodes, in one process.
+package controlplane
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/proa-project/proa/api"
+	"github.com/proa-project/proa/controllers"
+	"github.com/proa-project/proa/httpapi"
+	"github.com/proa-project/proa/httpapi/admission"
+	"github.com/proa-project/proa/httpapi/authn"
+	"github.com/proa-project/proa/httpapi/authz"
+	"github.com/proa-project/proa/httpapi/client"
+	"github.com/proa-project/proa/httpapi/pki"
+	"github.com/proa-project/proa/httpapi/request"
+	"github.com/proa-project/proa/informers"
+	"github.com/proa-project/proa/nodeagent/simulated"
+	"github.com/proa-project/proa/openapi"
+	"github.com/proa-project/proa/scheduling"
+	"github.com/proa-project/proa/storage"
+	"github.com/proa-project/proa/wasmplugins"
+)
+
+// KubernetesVersion is the version of the Kubernetes API that Proa serves.
+const KubernetesVersion = "v1.37.2"
+
+// readyTimeout bounds how long a start may take.
+const readyTimeout = 60 * time.Second
+
+// Config says what a control plane is made of.
+type Config struct {
+	// DataDir holds all state; it is made with mode 0700.
+	DataDir string
+	// Listen is the address to serve on, host:port; port 0 picks one.
+	Listen string
+	// TLSNames are further names of the serving certificate.
+	TLSNames []string
+	// Etcd is an external cluster; embedded etcd without endpoints.
+	Etcd Etcd
+	// SimulateNodes is the number of simulated nodes.
+	SimulateNodes int
+	// Controllers are the names to run; empty or "*" is all, "-name" leaves
+	// one out.
+	Controllers []string
+	// Version is that of the binary, for /version.
+	Version string
+	Log     zerolog.Logger
+}
+
+// Etcd says how an external etcd cluster is reached.
+type Etcd struct {
+	Endpoints                 []string
+	CAFile, CertFile, KeyFile string
+}
+
+// A ControlPlane is one that runs.
+type ControlPlane struct {
+	// URL is where the API is served.
+	URL string
+	// Kubeconfig is the path of a kubeconfig with all rights.
+	Kubeconfig string
+	// Authority is the cluster's.
+	Authority *pki.Authority
+	// Handler is the API server, for clients in the same process.
+	Handler http.Handler
+
+	tokens *loopback
+	group  *errgroup.Group
+	ctx    context.Context //nolint:containedctx // the life of the whole
+	cancel context.CancelFunc
+	store  storage.Store
+}
+
+// ControllerNames returns the names that Config.Controllers may have.
+func ControllerNames() []string { return controllers.Names() }
+
+// Start runs a control plane and returns when it is ready. It stops when ctx
+// is done; Wait waits for that.
+func Start(ctx context.Context, config Config) (*ControlPlane, error) {
+	cp := &ControlPlane{tokens: newLoopback()}
+	ctx, cp.cancel = context.WithCancel(ctx)
+	cp.group, cp.ctx = errgroup.WithContext(ctx)
+	if err := cp.start(config); err != nil {
+		cp.cancel()
+		return nil, errors.Join(err, cp.Wait())
+	}
+	return cp, nil
+}
+
+// Wait returns when everything has stopped, with the error that stopped it, if
+// it was not the end of the context.
+func (cp *ControlPlane) Wait() error {
+	err := cp.group.Wait()
+	cp.cancel()
+	if cp.store != nil {
+		err = errors.Join(ignoreCanceled(err), cp.store.Close())
+		cp.store = nil
+	}
+	return ignoreCanceled(err)
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// InProcess returns a client of a component in this process. It passes through
+// the whole API server but for socket and TLS.
+func (cp *ControlPlane) InProcess(component string) (*client.REST, error) {
+	return client.New(client.Config{
+		URL:       "http://in-process",
+		Transport: client.InProcess(cp.Handler),
+		Token:     cp.tokens.token(component),
+		UserAgent: "proa/" + component,
+	})
+}
+
+// start does what Start says, in the order in which things need each other.
+func (cp *ControlPlane) start(config Config) error {
+	begin := time.Now()
+	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	var err error
+	if cp.Authority, err = pki.Open(pki.Config{Dir: filepath.Join(config.DataDir, "pki")}); err != nil {
+		return err
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if cp.store, err = openStore(cp.ctx, config, metrics); err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(cp.ctx, "tcp", config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	defer func() {
+		if listener != nil {
+			listener.Close() //nolint:errcheck,gosec // nobody has used it
+		}
+	}()
+
+	// Components in this process reach the server through a handler that is
+	// filled in when the server is made: the server has plugins, and the
+	// plugins' host is such a component.
+	late := &lateHandler{}
+	cp.Handler = late
+	host, factory, err := cp.pluginHost(config, metrics)
+	if err != nil {
+		return err
+	}
+	server, err := cp.server(config, metrics, host)
+	if err != nil {
+		return err
+	}
+	late.set(server)
+
+	serving, err := cp.Authority.Serving(pki.ServingConfig{Listen: listener.Addr().String(), Hosts: config.TLSNames})
+	if err != nil {
+		return err
+	}
+	cp.URL = "https://" + reachable(listener.Addr())
+	if err := cp.writeKubeconfig(config); err != nil {
+		return err
+	}
+	serve, tlsConfig := listener, serving.TLS()
+	listener = nil
+	cp.group.Go(func() error { return server.Serve(cp.ctx, serve, tlsConfig) })
+	if err := cp.components(config, metrics, host, factory); err != nil {
+		return err
+	}
+	if err := cp.waitReady(); err != nil {
+		return err
+	}
+	config.Log.Info().Str("url", cp.URL).Str("kubeconfig", cp.Kubeconfig).Dur("took_ms", time.Since(begin)).Msg("ready")
+	return nil
+}
+
+// pluginHost returns the host of WebAssembly plugins, and the informers that
+// all components of this process share.
+func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) (*wasmplugins.Host, *informers.Factory, error) {
+	shared, err := cp.InProcess("informers")
+	if err != nil {
+		return nil, nil, err
+	}
+	factory := informers.NewFactory(informers.Config{REST: shared, Log: component(config.Log, "informers")})
+	rest, err := cp.InProcess("plugin-host")
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := wasmplugins.New(wasmplugins.Config{
+		REST:     rest,
+		Factory:  factory,
+		Store:    cp.store,
+		CacheDir: filepath.Join(config.DataDir, "plugins"),
+		Log:      component(config.Log, "plugins"),
+		Metrics:  metrics,
+	})
+	return host, factory, err
+}
+
+// server makes the API server.
+func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host *wasmplugins.Host) (*httpapi.Server, error) {
+	info := versionInfo(config.Version)
+	documents, err := openapi.Build(api.Resources(), &info)
+	if err != nil {
+		return nil, err
+	}
+	look := lookup{store: cp.store}
+	accounts, err := authn.NewServiceAccounts(authn.ServiceAccountsConfig{
+		Key:       cp.Authority.ServiceAccountKey(),
+		Referents: look,
+	})
+	if err != nil {
+		return nil, err
+	}
+	identity, err := cp.Authority.Client("proa-server", request.Masters)
+	if err != nil {
+		return nil, err
+	}
+	nodesTLS, err := cp.Authority.NodeClientTLS(identity)
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Config{
+		Store:     cp.store,
+		Resources: api.Resources(),
+		Documents: documents,
+		Authenticator: authn.Chain{
+			&authn.ClientCerts{Pool: cp.Authority.Pool()},
+			authn.Bearer{cp.tokens, accounts, &authn.JoinTokens{Secrets: look}},
+		},
+		Authorizer: authz.Chain{
+			authz.Masters{},
+			authz.Health{},
+			authz.Join{},
+			&authz.Nodes{Graph: look},
+		},
+		Admission: admissionChain(look, host),
+		Nodes:     &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
+		Tokens:    accounts,
+		Raw: map[string]http.Handler{
+			"POST " + authn.JoinPath:              authn.JoinHandler(cp.Authority),
+			"GET " + authn.CACertsPath:            authn.CACertsHandler(cp.Authority),
+			"wasmmodules.plugins.proa.io/content": host.ContentHandler(),
+		},
+		Version: info,
+		Log:     component(config.Log, "httpapi"),
+		Metrics: metrics,
+	})
+}
+
+// components starts everything that is a client of the server.
+func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, host *wasmplugins.Host, factory *informers.Factory) error {
+	run := func(f func(context.Context) error) { cp.group.Go(func() error { return ignoreCanceled(f(cp.ctx)) }) }
+
+	rest, err := cp.InProcess("controllers")
+	if err != nil {
+		return err
+	}
+	manager, err := controllers.NewManager(controllers.Config{
+		REST:        rest,
+		Factory:     factory,
+		Log:         component(config.Log, "controllers"),
+		Identity:    identity(),
+		Names:       config.Controllers,
+		LeaderElect: len(config.Etcd.Endpoints) > 0,
+		RootCA:      cp.Authority.PEM(),
+		Metrics:     metrics,
+	})
+	if err != nil {
+		return err
+	}
+	if rest, err = cp.InProcess("scheduler"); err != nil {
+		return err
+	}
+	scheduler, err := scheduling.New(scheduling.Config{
+		REST:    rest,
+		Factory: factory,
+		Log:     component(config.Log, "scheduler"),
+		Metrics: metrics,
+	})
+	if err != nil {
+		return err
+	}
+	if config.SimulateNodes > 0 {
+		if rest, err = cp.InProcess("simulated-nodes"); err != nil {
+			return err
+		}
+		nodes, err := simulated.New(simulated.Config{
+			REST:  rest,
+			Log:   component(config.Log, "simulated"),
+			Count: config.SimulateNodes,
+		})
+		if err != nil {
+			return err
+		}
+		run(nodes.Run)
+	}
+	run(host.Run)
+	run(manager.Run)
+	run(scheduler.Run)
+	run(factory.Run)
+	return nil
+}
+
+// waitReady polls /readyz through the in-process client.
+func (cp *ControlPlane) waitReady() error {
+	ctx, cancel := context.WithTimeout(cp.ctx, readyTimeout)
+	defer cancel()
+	hc := &http.Client{Transport: client.InProcess(cp.Handler)}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://in-process/readyz", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := hc.Do(req)
+		if err == nil {
+			resp.Body.Close() //nolint:errcheck,gosec // only the status counts
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not ready within %v: %w", readyTimeout, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// writeKubeconfig writes the administrator's kubeconfig.
+func (cp *ControlPlane) writeKubeconfig(config Config) error {
+	admin, err := cp.Authority.Client("admin", request.Masters)
+	if err != nil {
+		return err
+	}
+	cp.Kubeconfig = filepath.Join(config.DataDir, "admin.kubeconfig")
+	return pki.Kubeconfig{Server: cp.URL, CA: cp.Authority.PEM(), Client: admin}.Write(cp.Kubeconfig)
+}
+
+// reachable returns the address for a client on this machine.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func versionInfo(binary string) version.Info {
+	return version.Info{
+		Major:      "1",
+		Minor:      "37",
+		GitVersion: KubernetesVersion + "+proa-" + binary,
+		GoVersion:  runtime.Version(),
+		Compiler:   runtime.Compiler,
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
+
+func component(log zerolog.Logger, name string) zerolog.Logger {
+	return log.With().Str("component", name).Logger()
+}
+
+// identity names this process among several servers.
+func identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "proa"
+	}
+	b := make([]byte, 4)
+	rand.Read(b) //nolint:errcheck // it never fails
+	return host + "_" + hex.EncodeToString(b)
+}
