@@ -1,0 +1,3 @@
+module github.com/proa-project/proa/wasmplugins/guest
+
+go 1.24
