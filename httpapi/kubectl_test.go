@@ -1,0 +1,62 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// kubectl runs the kubectl of this machine against a fixture.
+type kubectl struct {
+	t      *testing.T
+	config string
+}
+
+func newKubectl(t *testing.T, f *fixture) *kubectl {
+	t.Helper()
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("there is no kubectl in PATH; install it to run this test")
+	}
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: f.URL, InsecureSkipTLSVerify: true}
+	cfg.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "alice"}
+	cfg.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: "default"}
+	cfg.CurrentContext = "x"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*cfg, path); err != nil {
+		t.Fatal(err)
+	}
+	return &kubectl{t: t, config: path}
+}
+
+// try returns what kubectl says and whether it was content.
+func (k *kubectl) try(stdin string, args ...string) (string, error) {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "kubectl", args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+k.config, "HOME="+filepath.Dir(k.config))
+	cmd.Stdin = strings.NewReader(stdin)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return strings.TrimSpace(out.String()), err
+}
+
+// run returns what kubectl says and fails the test if it was not content.
+func (k *kubectl) run(stdin string, args ...string) string {
+	k.t.Helper()
+	out, err := k.try(stdin, args...)
+	if err != nil {
+		k.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
