@@ -131,13 +131,15 @@ func (v *view) volumes() (a Action, ready bool) {
 // stopBroken stops a container that runs and should not as it is.
 func (v *view) stopBroken() Action {
 	for c := range v.containers() {
-		for _, i := range v.o.instances(c.Name) {
+		for n, i := range v.o.instances(c.Name) {
 			if !live(i.State) {
 				continue
 			}
 			grace, reason := v.podGrace(), ""
 			p := v.o.Probes[i.ID]
 			switch {
+			case n > 0:
+				reason = "Container " + c.Name + " has a newer instance"
 			case p.Failed != "":
 				reason = p.Failed
 				if p.Grace != nil {
