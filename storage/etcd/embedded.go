@@ -81,6 +81,7 @@ func (e *Embedded) start(ctx context.Context, config Config) error {
 	}
 	e.Store = store
 	e.local = e.server.Server.KV()
+	e.learn(e.local.Rev())
 	e.exhausted = e.requestRepair
 	if config.MinFreeBytes > 0 {
 		guard := &diskGuard{dir: config.DataDir, least: uint64(config.MinFreeBytes)}
@@ -90,6 +91,7 @@ func (e *Embedded) start(ctx context.Context, config Config) error {
 	if err := e.registerSize(); err != nil {
 		return err
 	}
+	e.begin()
 	e.running.Go(e.repairQuota)
 	return nil
 }

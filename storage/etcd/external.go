@@ -42,6 +42,7 @@ func Dial(ctx context.Context, config Config) (*Store, error) {
 	if _, err := s.Current(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to etcd at %q: %w", config.Endpoints, err), s.Close())
 	}
+	s.begin()
 	return s, nil
 }
 

@@ -201,7 +201,7 @@ func (s *Store) Current(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	if s.local != nil {
-		return s.local.Rev(), nil
+		return s.known.Load(), nil
 	}
 	response, err := s.get(ctx, "current", "\x00", 0, clientv3.WithCountOnly())
 	if err != nil {

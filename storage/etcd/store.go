@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,8 +18,12 @@ type Store struct {
 	leases  leases
 	metrics *metrics
 
-	// local, when etcd runs in this process, tells what it has applied.
+	// local, when etcd runs in this process, tells what it has applied. It
+	// waits for commits to disk, and so is not for the common way.
 	local applied
+	// known is the highest revision that a write was acknowledged with or
+	// that was seen, while etcd runs in this process: all writes are ours.
+	known atomic.Int64
 	// admit, if set, refuses writes that etcd could not take now.
 	admit func() error
 	// exhausted, if set, is told that etcd is out of space.
@@ -50,10 +55,14 @@ func newStore(config Config, client *clientv3.Client) (*Store, error) {
 		s.cancel()
 		return nil, err
 	}
-	if config.Compaction > 0 {
+	return s, nil
+}
+
+// begin starts what the store does by itself, when its fields are filled in.
+func (s *Store) begin() {
+	if s.config.Compaction > 0 {
 		s.running.Go(s.compactRegularly)
 	}
-	return s, nil
 }
 
 // Create implements storage.Writer.
@@ -140,7 +149,17 @@ func (s *Store) txn(ctx context.Context, operation string, if_ clientv3.Cmp, the
 	if err != nil {
 		return nil, s.explain(ctx, operation, string(then.KeyBytes()), 0, err)
 	}
+	s.learn(response.Txn().Header.Revision)
 	return response.Txn(), nil
+}
+
+// learn raises known.
+func (s *Store) learn(revision int64) {
+	for known := s.known.Load(); revision > known; known = s.known.Load() {
+		if s.known.CompareAndSwap(known, revision) {
+			return
+		}
+	}
 }
 
 // usable returns why a call cannot begin.

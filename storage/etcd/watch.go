@@ -150,6 +150,7 @@ func (w *watcher) take(response clientv3.WatchResponse) []storage.Event {
 	}
 	if last > w.seen.Load() {
 		w.seen.Store(last)
+		w.s.learn(last)
 	}
 	return w.batch
 }

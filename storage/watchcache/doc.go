@@ -1,0 +1,2 @@
+// Package watchcache is a Store in front of another.
+package watchcache
