@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -33,6 +34,10 @@ type Loop interface {
 	// ended. A Loop is run once.
 	Run(ctx context.Context) error
 }
+
+// ErrLater is returned by a Sync that has done what it could and waits for
+// others: the key is tried again after its back-off, and nothing is logged.
+var ErrLater = errors.New("waits for others")
 
 // A Sync looks at one key and brings it one step further. It may ask to be
 // called again after some time by returning it; 0 is not. An error means that
@@ -65,11 +70,13 @@ func work[K comparable](ctx context.Context, q *workqueue.Queue[K], log zerolog.
 		if ctx.Err() != nil {
 			return
 		}
-		ev := log.Debug()
-		if q.Requeues(k) > 10 {
-			ev = log.Warn()
+		if !errors.Is(err, ErrLater) {
+			ev := log.Debug()
+			if q.Requeues(k) > 10 {
+				ev = log.Warn()
+			}
+			ev.Err(err).Str("key", fmt.Sprint(k)).Msg("cannot reconcile, trying again")
 		}
-		ev.Err(err).Str("key", fmt.Sprint(k)).Msg("cannot reconcile, trying again")
 		q.AddRateLimited(k)
 		return
 	}
