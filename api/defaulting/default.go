@@ -24,7 +24,7 @@ func Default(obj runtime.Object) {
 	case *corev1.Namespace:
 		namespace(o)
 	case *corev1.Secret:
-		fill(&o.Type, corev1.SecretTypeOpaque)
+		secret(o)
 	case *appsv1.Deployment:
 		deployment(o)
 	case *appsv1.ReplicaSet:
@@ -52,6 +52,33 @@ func fillPtr[T any](p **T, value T) {
 	}
 }
 
+// secret also moves the write-only stringData to where it is stored.
+func secret(o *corev1.Secret) {
+	fill(&o.Type, corev1.SecretTypeOpaque)
+	if len(o.StringData) == 0 {
+		o.StringData = nil
+		return
+	}
+	if o.Data == nil {
+		o.Data = map[string][]byte{}
+	}
+	for key, value := range o.StringData {
+		o.Data[key] = []byte(value)
+	}
+	o.StringData = nil
+}
+
+// podCIDRs keeps the list and the older field with its first element alike;
+// where they differ the older one counts.
+func podCIDRs(s *corev1.NodeSpec) {
+	switch {
+	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
+		s.PodCIDR = s.PodCIDRs[0]
+	case s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR):
+		s.PodCIDRs = []string{s.PodCIDR}
+	}
+}
+
 func namespace(o *corev1.Namespace) {
 	fill(&o.Status.Phase, corev1.NamespaceActive)
 	if o.Name == "" {
@@ -69,6 +96,7 @@ func node(o *corev1.Node) {
 	}
 	roundUp(o.Status.Capacity)
 	roundUp(o.Status.Allocatable)
+	podCIDRs(&o.Spec)
 }
 
 func deployment(o *appsv1.Deployment) {

@@ -118,6 +118,28 @@ func TestDefault(t *testing.T) {
 		},
 		"secret":             {&corev1.Secret{}, `{}`, `type: Opaque`},
 		"secret with a type": {&corev1.Secret{}, `type: kubernetes.io/tls`, `type: kubernetes.io/tls`},
+		"secret in plain text": {
+			&corev1.Secret{}, `{data: {a: eA==, b: eA==}, stringData: {b: y, c: z}}`, `{type: Opaque, data: {a: eA==, b: eQ==, c: eg==}}`,
+		},
+		"old name of the account": {
+			&corev1.Pod{}, `spec: {serviceAccount: a, containers: []}`,
+			`spec: {` + template + `, enableServiceLinks: true, containers: [], serviceAccount: a, serviceAccountName: a}`,
+		},
+		"name of the account": {
+			&corev1.Pod{}, `{spec: {serviceAccountName: a, serviceAccount: b, containers: []}}`,
+			`spec: {` + template + `, enableServiceLinks: true, containers: [], serviceAccount: a, serviceAccountName: a}`,
+		},
+		"one address": {
+			&corev1.Pod{}, `{spec: {containers: []}, status: {podIP: 10.0.0.1}}`,
+			`{spec: {` + template + `, enableServiceLinks: true, containers: []}, status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}]}}`,
+		},
+		"addresses": {
+			&corev1.Pod{}, `{spec: {containers: []}, status: {podIPs: [{ip: 10.0.0.1}, {ip: "::1"}]}}`,
+			`{spec: {` + template + `, enableServiceLinks: true, containers: []}, status: {podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}, {ip: "::1"}]}}`,
+		},
+		"node with a range": {
+			&corev1.Node{}, `spec: {podCIDR: 10.1.0.0/24}`, `spec: {podCIDR: 10.1.0.0/24, podCIDRs: [10.1.0.0/24]}`,
+		},
 		"namespace": {
 			&corev1.Namespace{}, `metadata: {name: a, labels: {b: c}}`,
 			`{metadata: {name: a, labels: {b: c, kubernetes.io/metadata.name: a}}, spec: {}, status: {phase: Active}}`,

@@ -20,6 +20,18 @@ func pod(o *corev1.Pod) {
 		}
 	}
 	podRequests(o)
+	podIPs(&o.Status)
+}
+
+// podIPs keeps the list of addresses and the older field with its first element
+// alike; where they differ the older one counts.
+func podIPs(s *corev1.PodStatus) {
+	switch {
+	case s.PodIP == "" && len(s.PodIPs) > 0:
+		s.PodIP = s.PodIPs[0].IP
+	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
+		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	}
 }
 
 // podSpec fills in what pods and pod templates share.
@@ -29,6 +41,9 @@ func podSpec(s *corev1.PodSpec) {
 	fill(&s.SchedulerName, corev1.DefaultSchedulerName)
 	fillPtr(&s.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	fillPtr(&s.SecurityContext, corev1.PodSecurityContext{})
+	// the account has an older name, which shows the same
+	fill(&s.ServiceAccountName, s.DeprecatedServiceAccount)
+	s.DeprecatedServiceAccount = s.ServiceAccountName
 	for i := range s.Volumes {
 		volume(&s.Volumes[i].VolumeSource)
 	}

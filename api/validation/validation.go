@@ -3,26 +3,126 @@
 package validation
 
 import (
-	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proa-project/proa/api"
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
 
-// Create returns the faults of a new object, which has been defaulted.
+// Create returns the faults of a new object, which has been defaulted and
+// named. Bodies of subresources (Binding, Scale, TokenRequest) are objects, too;
+// of their metadata nothing is checked.
 func Create(obj api.Object) field.ErrorList {
-	r := api.ByType(obj)
-	namespaced := r != nil && r.Namespaced
-	return metavalidation.ValidateObjectMetaAccessor(obj, namespaced, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	f := &faults{}
+	metadata(f, obj)
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		pod(f, o)
+		podCreate(f, o)
+	case *corev1.Event:
+		event(f, o, "reportingComponent")
+	case *eventsv1.Event:
+		newEvent(f, o)
+	default:
+		rules(f, obj)
+	}
+	return f.list
 }
 
-// Update returns the faults of an object that is to replace old.
+// Update returns the faults of an object that is to replace old. Both have been
+// defaulted, and the fields that the server owns have been carried over. A
+// resourceVersion may be missing where the kind allows that.
 func Update(obj, old api.Object) field.ErrorList {
-	return append(Create(obj), metavalidation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
+	f := &faults{}
+	metadataUpdate(f, obj, old)
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		pod(f, o)
+		podUpdate(f, o, old.(*corev1.Pod))
+	case *corev1.Event:
+		event(f, o, "reportingComponent")
+	case *eventsv1.Event:
+		eventUpdate(f, o, old.(*eventsv1.Event))
+	case *corev1.ConfigMap:
+		rules(f, obj)
+		configMapUpdate(f, o, old.(*corev1.ConfigMap))
+	case *corev1.Secret:
+		rules(f, obj)
+		secretUpdate(f, o, old.(*corev1.Secret))
+	case *corev1.Node:
+		rules(f, obj)
+		nodeUpdate(f, o, old.(*corev1.Node))
+	case *appsv1.Deployment:
+		rules(f, obj)
+		immutable(f, field.NewPath("spec", "selector"), o.Spec.Selector, old.(*appsv1.Deployment).Spec.Selector)
+	case *appsv1.ReplicaSet:
+		rules(f, obj)
+		immutable(f, field.NewPath("spec", "selector"), o.Spec.Selector, old.(*appsv1.ReplicaSet).Spec.Selector)
+	default:
+		rules(f, obj)
+	}
+	return f.list
 }
 
 // UpdateStatus returns the faults of an object that is to replace old through
-// the status subresource: only metadata and status differ.
+// the status subresource: only metadata and status may differ, which is the
+// caller's duty, and only they are checked.
 func UpdateStatus(obj, old api.Object) field.ErrorList {
-	return metavalidation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))
+	f := &faults{}
+	metadataUpdate(f, obj, old)
+	path := field.NewPath("status")
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		podStatus(f, o, old.(*corev1.Pod), path)
+	case *corev1.Namespace:
+		namespaceStatus(f, o, path)
+	case *corev1.Node:
+		nodeStatus(f, &o.Status, path)
+	case *appsv1.Deployment:
+		deploymentStatus(f, &o.Status, &old.(*appsv1.Deployment).Status, path)
+	case *appsv1.ReplicaSet:
+		replicaSetStatus(f, &o.Status, path)
+	case *pluginsv1.WasmModule:
+		conditions(f, o.Status.Conditions, path)
+	case *pluginsv1.AdmissionPlugin:
+		conditions(f, o.Status.Conditions, path)
+	}
+	return f.list
+}
+
+// rules checks what is the same for new and changed objects.
+func rules(f *faults, obj api.Object) {
+	spec := field.NewPath("spec")
+	switch o := obj.(type) {
+	case *corev1.ConfigMap:
+		configMap(f, o)
+	case *corev1.Secret:
+		secret(f, o)
+	case *corev1.Namespace:
+		namespace(f, o, spec)
+	case *corev1.Node:
+		node(f, o, spec)
+	case *coordinationv1.Lease:
+		lease(f, &o.Spec, spec)
+	case *appsv1.Deployment:
+		deployment(f, &o.Spec, spec)
+	case *appsv1.ReplicaSet:
+		replicaSet(f, &o.Spec, spec)
+	case *pluginsv1.WasmModule:
+		wasmModule(f, &o.Spec, spec)
+	case *pluginsv1.AdmissionPlugin:
+		admissionPlugin(f, &o.Spec, spec)
+	case *corev1.Binding:
+		binding(f, o)
+	case *autoscalingv1.Scale:
+		f.nonNegative(spec.Child("replicas"), int64(o.Spec.Replicas))
+	case *authenticationv1.TokenRequest:
+		tokenRequest(f, &o.Spec, spec)
+	}
 }
