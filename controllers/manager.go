@@ -60,6 +60,7 @@ type Manager struct {
 	makers   []maker
 	metrics  *workqueue.Metrics
 	recorder []*event.Recorder
+	first    []reconcile.Loop // for the first term
 }
 
 // A maker makes a loop: anew each time that the process becomes the leader.
@@ -131,9 +132,9 @@ func NewManager(cfg Config) (*Manager, error) {
 	}
 	// The loops are made once here, so that their informers are asked for
 	// before the factory runs and a second writer is found out at the start.
-	loops := m.loops()
-	scopes := make([]reconcile.Scope, 0, len(loops))
-	for _, l := range loops {
+	m.first = m.loops()
+	scopes := make([]reconcile.Scope, 0, len(m.first))
+	for _, l := range m.first {
 		scopes = append(scopes, l.Scope())
 	}
 	if err := checkWriters(scopes); err != nil {
@@ -186,6 +187,10 @@ func checkWriters(scopes []reconcile.Scope) error {
 }
 
 func (m *Manager) loops() []reconcile.Loop {
+	if l := m.first; l != nil {
+		m.first = nil
+		return l
+	}
 	out := make([]reconcile.Loop, 0, len(m.makers))
 	for _, mk := range m.makers {
 		out = append(out, mk.make(m))
