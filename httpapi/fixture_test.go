@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,11 +20,13 @@ import (
 
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/httpapi"
+	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/storage"
 	"github.com/proa-project/proa/storage/memory"
+	"github.com/proa-project/proa/storage/watchcache"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,8 +69,17 @@ type fixture struct {
 
 func newFixture(t testing.TB, change ...func(*httpapi.Config)) *fixture {
 	t.Helper()
-	f := &fixture{store: decorated{memory.New(memory.Config{})}}
+	store := newCache(t, memory.New(memory.Config{}))
+	t.Cleanup(func() { store.Close() })
+	return newFixtureOver(t, store, change...)
+}
+
+// newFixtureOver is newFixture with a store that others may use, too.
+func newFixtureOver(t testing.TB, store storage.Store, change ...func(*httpapi.Config)) *fixture {
+	t.Helper()
+	f := &fixture{store: store}
 	cfg := httpapi.Config{
+		Admission: &admission.Chain{Mutators: httpapi.BuiltinMutators(f.store)},
 		Store: f.store, Resources: api.Resources(), Documents: lists{}, Authenticator: byToken{}, Authorizer: allowAll{},
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+proa"},
 		Log:     zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
@@ -90,8 +102,8 @@ func newFixture(t testing.TB, change ...func(*httpapi.Config)) *fixture {
 	f.StartTLS()
 	t.Cleanup(func() {
 		f.api.Stop()
+		f.CloseClientConnections()
 		f.Close()
-		f.store.Close()
 	})
 	f.config = &rest.Config{
 		Host: f.URL, BearerToken: "alice", QPS: -1,
@@ -103,53 +115,74 @@ func newFixture(t testing.TB, change ...func(*httpapi.Config)) *fixture {
 	return f
 }
 
-// decorated puts resourceVersions into values as the watch cache does.
-type decorated struct{ storage.Store }
-
-func decorate(item storage.Item) storage.Item {
-	item.Value = api.SetRevision(item.Value, item.Revision)
-	return item
-}
-
-func (d decorated) Get(ctx context.Context, key string, o storage.GetOptions) (storage.Item, error) {
-	item, err := d.Store.Get(ctx, key, o)
+// newCache returns a watch cache over a store, as production has it.
+func newCache(t testing.TB, inner storage.Store) storage.Store {
+	t.Helper()
+	cache, err := watchcache.New(t.Context(), watchcache.Config{Store: inner, Decorate: api.SetRevision, Extract: extract})
 	if err != nil {
-		return item, err
+		t.Fatal(err)
 	}
-	return decorate(item), nil
+	return cache
 }
 
-func (d decorated) List(ctx context.Context, prefix string, o storage.ListOptions) (storage.List, error) {
-	l, err := d.Store.List(ctx, prefix, o)
-	for i := range l.Items {
-		l.Items[i] = decorate(l.Items[i])
-	}
-	return l, err
-}
-
-func (d decorated) Watch(ctx context.Context, prefix string, o storage.WatchOptions) (storage.Watcher, error) {
-	w, err := d.Store.Watch(ctx, prefix, o)
-	if err != nil {
-		return nil, err
-	}
-	return decoratedWatcher{w}, nil
-}
-
-type decoratedWatcher struct{ storage.Watcher }
-
-func (w decoratedWatcher) Next(ctx context.Context) ([]storage.Event, error) {
-	events, err := w.Watcher.Next(ctx)
-	out := make([]storage.Event, len(events))
-	for i, e := range events {
-		item := decorate(*e.Item)
-		e.Item = &item
-		if e.Prev != nil {
-			prev := decorate(*e.Prev)
-			e.Prev = &prev
+func extract(key string, value []byte) (storage.Fields, error) {
+	for _, row := range api.Resources() {
+		if strings.HasPrefix(key, row.Storage) {
+			labels, fields, err := row.Extract(value)
+			return storage.Fields{Labels: labels, Fields: fields}, err
 		}
-		out[i] = e
 	}
-	return out, err
+	return storage.Fields{}, nil
+}
+
+// reply is an answer that has been read.
+type reply struct {
+	Code   int
+	Header http.Header
+	Body   string
+}
+
+// status returns the Status in an answer.
+func (r reply) status(t testing.TB) metav1.Status {
+	t.Helper()
+	var st metav1.Status
+	if err := json.Unmarshal([]byte(r.Body), &st); err != nil {
+		t.Fatalf("%v in %q", err, r.Body)
+	}
+	return st
+}
+
+// do sends a request as alice. Headers are pairs of name and value.
+func (f *fixture) do(t testing.TB, method, path, body string, header ...string) reply {
+	t.Helper()
+	var in io.Reader
+	if body != "" {
+		in = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, f.URL+path, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer alice")
+	req.Header.Set("User-Agent", "test")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		if req.Header.Del(header[i]); header[i+1] != "" {
+			req.Header.Set(header[i], header[i+1])
+		}
+	}
+	resp, err := f.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(data)}
 }
 
 // lists are the least documents that kubectl can do with.

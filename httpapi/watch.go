@@ -191,10 +191,7 @@ func (wt *watching) send(e *storage.Event, f *frames) bool {
 	case is:
 		return f.add("ADDED", e.Item)
 	case was:
-		gone := *e.Prev
-		gone.Value = api.SetRevision(gone.Value, e.Revision())
-		gone.Revision = e.Revision()
-		return f.add("DELETED", &gone)
+		return f.add("DELETED", e.Left())
 	default:
 		return true
 	}

@@ -72,7 +72,7 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.matchURL(c, obj); err != nil {
+	if err := r.MatchURL(c, obj); err != nil {
 		return Result{}, err
 	}
 	if err := r.matchState(c, obj, old); err != nil {
@@ -144,8 +144,8 @@ func (s *Stored) holds(value []byte) bool {
 	return bytes.Equal(s.raw, value) || bytes.Equal(s.raw, api.SetRevision(value, s.Revision))
 }
 
-// matchURL checks that the object is the one that the URL names.
-func (r *Resource) matchURL(c *Call, obj api.Object) error {
+// MatchURL checks that the object is the one that the URL names.
+func (r *Resource) MatchURL(c *Call, obj api.Object) error {
 	if name := obj.GetName(); name != c.Name {
 		if name == "" {
 			return r.badRequest(c, "the name of the object (%s based on URL) was undeterminable: name must be provided", c.Name)
@@ -220,7 +220,7 @@ func (r *Resource) createByUpdate(ctx context.Context, c *Call, change Change) (
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.matchURL(c, obj); err != nil {
+	if err := r.MatchURL(c, obj); err != nil {
 		return Result{}, err
 	}
 	if v := obj.GetResourceVersion(); v != "" && v != "0" {
