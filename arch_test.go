@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"nodeagent/critest":      {"nodeagent/cri", "nodeagent/podworker"},
 	"nodeagent/join":         {"api", "httpapi/client"},
 	"nodeagent/streaming":    {"api", "nodeagent/cri"},
-	"nodeagent/simulated":    {"api", "informers", "httpapi/client", "httpapi/client/event"},
+	"nodeagent/simulated":    {"api", "informers", "informers/workqueue", "httpapi/client"},
 	"nodeagent":              {"api", "informers", "informers/workqueue", "httpapi/client", "httpapi/client/event", "nodeagent/..."},
 
 	// The plugin host stands between: it is called by the server side and
