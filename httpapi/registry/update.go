@@ -166,6 +166,7 @@ func (r *Resource) matchState(c *Call, obj api.Object, old Stored) error {
 		if !r.UnconditionalUpdate {
 			return r.invalid(c, field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"))
 		}
+		obj.SetResourceVersion(strconv.FormatInt(old.Revision, 10)) // the newest is what is meant
 	default:
 		n, err := strconv.ParseInt(version, 10, 64)
 		if err != nil || n < 0 {
