@@ -29,11 +29,7 @@ func openStore(ctx context.Context, config Config, metrics prometheus.Registerer
 		Log:       component(config.Log, "etcd"),
 		Metrics:   metrics,
 	}
-	open := etcd.Start
-	if len(c.Endpoints) > 0 {
-		open = etcd.Dial
-	}
-	inner, err := open(ctx, c)
+	inner, err := openEtcd(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +46,15 @@ func openStore(ctx context.Context, config Config, metrics prometheus.Registerer
 		return nil, errors.Join(err, inner.Close())
 	}
 	return cache, nil
+}
+
+// openEtcd starts etcd in this process, or connects to a cluster if there are
+// endpoints.
+func openEtcd(ctx context.Context, c etcd.Config) (storage.Store, error) {
+	if len(c.Endpoints) > 0 {
+		return etcd.Dial(ctx, c)
+	}
+	return etcd.Start(ctx, c)
 }
 
 // An extractor finds the kind that a key belongs to.
