@@ -130,6 +130,9 @@ func (i *Instance) restoreGlobals() {
 func (i *Instance) begin(ctx context.Context, c Call, timeout time.Duration, units int64) {
 	now := time.Now()
 	i.meter = meter{ctx: ctx, deadline: now.Add(timeout), timeout: timeout, budget: units, limit: units}
+	if !c.Deadline.IsZero() && c.Deadline.Before(i.meter.deadline) {
+		i.meter.deadline, i.meter.timeout = c.Deadline, 0
+	}
 	i.wall = c.Now
 	if c.Now.IsZero() {
 		i.wall = now

@@ -21,7 +21,7 @@ var errStop = errors.New("stopped by the meter")
 type meter struct {
 	ctx      context.Context //nolint:containedctx // of the request, for one use
 	deadline time.Time
-	timeout  time.Duration
+	timeout  time.Duration // 0 if the deadline is the request's
 	limit    int64
 	budget   int64 // not yet granted; below zero when overdrawn
 	refills  int
@@ -50,14 +50,12 @@ func (i *Instance) refill() {
 	switch now := time.Now(); {
 	case m.budget < 0:
 		i.stop(FuelExhausted, fmt.Sprintf("took more than %d units", m.limit))
+	case now.After(m.deadline) && m.timeout == 0:
+		i.stop(DeadlineExceeded, "the time for all plugins of the request was used up")
 	case now.After(m.deadline):
 		i.stop(DeadlineExceeded, fmt.Sprintf("ran longer than %v", m.timeout))
 	case m.ctx.Err() != nil:
-		r := reasonOfContext(m.ctx)
-		if r == DeadlineExceeded {
-			i.stop(r, "the time for all plugins of the request was used up")
-		}
-		i.stop(r, "the request was canceled")
+		i.stop(reasonOfContext(m.ctx), "the request has ended")
 	}
 	if m.refills++; m.refills > 2 {
 		runtime.Gosched() // a long call gives way to short ones

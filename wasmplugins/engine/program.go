@@ -109,6 +109,9 @@ type Call struct {
 	Seed string
 	// Now is the guest's wall clock; zero is the time of the call.
 	Now time.Time
+	// Deadline, if set, ends the call even if its own timeout is later: a
+	// request may have a budget for all its plugins.
+	Deadline time.Time
 }
 
 // A Usage is what a call took.
@@ -219,17 +222,13 @@ func (p *Program) snapshot(i *Instance) error {
 // limits of one call. The instance is f's until it returns. An error of f is
 // returned as it is; those of Instance.Call are *Error.
 //
-// Do waits while all instances are busy, up to the end of ctx.
+// Do waits while all instances are busy, up to the end of ctx and c.Deadline.
 func (p *Program) Do(ctx context.Context, c Call, f func(i *Instance) error) (Usage, error) {
 	select {
 	case p.slots <- struct{}{}:
 	default:
-		select {
-		case p.slots <- struct{}{}:
-		case <-p.closed:
-			return Usage{}, ErrClosed
-		case <-ctx.Done():
-			return Usage{}, p.fail(reasonOfContext(ctx), "the request ended while all instances were busy", ctx.Err())
+		if err := p.wait(ctx, c.Deadline); err != nil {
+			return Usage{}, err
 		}
 	}
 	defer func() { <-p.slots }()
@@ -248,6 +247,23 @@ func (p *Program) Do(ctx context.Context, c Call, f func(i *Instance) error) (Us
 	u := i.end()
 	good = i.reset()
 	return u, err
+}
+
+// wait takes a slot when none is free.
+func (p *Program) wait(ctx context.Context, deadline time.Time) error {
+	if !deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	case <-p.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return p.fail(reasonOfContext(ctx), "the time of the request was used up while all instances were busy", ctx.Err())
+	}
 }
 
 // take returns an idle instance or a new one.

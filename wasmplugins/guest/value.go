@@ -94,7 +94,7 @@ func (v Value) Keys(f func(key string, value Value) bool) {
 	}
 	d := v.d
 	for i, end := d.members(v.i); i+1 < end; i = d.next(i + 1) {
-		if !f(Value{d, i}.Text(), Value{d, i + 1}) {
+		if k := (Value{d, i}); !k.IsString() || !f(k.Text(), Value{d, i + 1}) {
 			return
 		}
 	}
