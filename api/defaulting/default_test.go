@@ -119,7 +119,7 @@ func TestDefault(t *testing.T) {
 		"secret":             {&corev1.Secret{}, `{}`, `type: Opaque`},
 		"secret with a type": {&corev1.Secret{}, `type: kubernetes.io/tls`, `type: kubernetes.io/tls`},
 		"secret in plain text": {
-			&corev1.Secret{}, `{data: {a: eA==, b: eA==}, stringData: {b: y, c: z}}`, `{type: Opaque, data: {a: eA==, b: eQ==, c: eg==}}`,
+			&corev1.Secret{}, `{data: {a: eA==, b: eA==}, stringData: {b: hi, c: ho}}`, `{type: Opaque, data: {a: eA==, b: aGk=, c: aG8=}}`,
 		},
 		"old name of the account": {
 			&corev1.Pod{}, `spec: {serviceAccount: a, containers: []}`,
