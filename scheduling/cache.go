@@ -170,14 +170,19 @@ func (c *cache) refresh(s *framework.Snapshot) {
 	c.dirty = c.dirty[:0]
 }
 
-// copyTo fills an empty snapshot with everything.
-func (c *cache) copyTo(s *framework.Snapshot) {
+// copyTo fills an empty snapshot with everything but one pod.
+func (c *cache) copyTo(s *framework.Snapshot, without types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range c.nodes {
-		if n.info.Node != nil {
-			s.Set(&n.info)
+		if n.info.Node == nil {
+			continue
 		}
+		info := n.info
+		if p := c.pods[without]; p != nil && p.node == n.name {
+			info.RemovePod(without)
+		}
+		s.Set(&info)
 	}
 }
 

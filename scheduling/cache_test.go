@@ -125,7 +125,7 @@ func TestCache_twin(t *testing.T) {
 
 func copied(c *cache) *framework.Snapshot {
 	var s framework.Snapshot
-	c.copyTo(&s)
+	c.copyTo(&s, "")
 	return &s
 }
 

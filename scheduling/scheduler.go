@@ -176,7 +176,8 @@ func (s *Scheduler) submit(ctx context.Context, job func()) {
 }
 
 // Explain returns what every plugin says about every node for a pod, as things
-// are now. It returns false for a pod that is not known or not ours.
+// are now; for a bound pod, as if it were to be placed again. It returns false
+// for a pod that is not known or not ours.
 func (s *Scheduler) Explain(namespace, name string) (*framework.Explanation, bool, error) {
 	pod, ok := s.pods.Get(namespace, name)
 	if !ok {
@@ -187,7 +188,9 @@ func (s *Scheduler) Explain(namespace, name string) (*framework.Explanation, boo
 		return nil, false, nil
 	}
 	var snapshot framework.Snapshot
-	s.cache.copyTo(&snapshot)
-	e, err := framework.Explain(&snapshot, framework.NewPodInfo(pod), profile)
+	s.cache.copyTo(&snapshot, pod.UID)
+	free := *pod
+	free.Spec.NodeName = ""
+	e, err := framework.Explain(&snapshot, framework.NewPodInfo(&free), profile)
 	return e, true, err
 }

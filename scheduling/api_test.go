@@ -1,0 +1,197 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/proa-project/proa/api"
+	"github.com/proa-project/proa/httpapi"
+	"github.com/proa-project/proa/httpapi/authz"
+	"github.com/proa-project/proa/httpapi/client"
+	"github.com/proa-project/proa/httpapi/request"
+	"github.com/proa-project/proa/informers"
+	"github.com/proa-project/proa/openapi"
+	"github.com/proa-project/proa/storage"
+	"github.com/proa-project/proa/storage/memory"
+	"github.com/proa-project/proa/storage/watchcache"
+)
+
+// all is everybody, with all rights.
+type all struct{}
+
+func (all) Authenticate(*http.Request) (*request.User, error) {
+	return &request.User{Name: "test", Groups: []string{request.Masters}}, nil
+}
+
+// startAPI runs an API server in memory, and returns the transport to it.
+func startAPI(t testing.TB) http.RoundTripper {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	rows := map[string]*api.Resource{}
+	for _, r := range api.Resources() {
+		if r.StoredAs == nil {
+			rows[r.Storage] = r
+		}
+	}
+	store, err := watchcache.New(ctx, watchcache.Config{
+		Store: memory.New(memory.Config{}), Decorate: api.SetRevision,
+		Extract: func(key string, value []byte) (storage.Fields, error) {
+			for prefix, r := range rows {
+				if strings.HasPrefix(key, prefix) {
+					labels, fields, err := r.Extract(value)
+					return storage.Fields{Labels: labels, Fields: fields}, err
+				}
+			}
+			return storage.Fields{}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := openapi.Build(api.Resources(), &version.Info{Major: "1", Minor: "37"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := httpapi.New(httpapi.Config{
+		Store: store, Resources: api.Resources(), Documents: docs,
+		Authenticator: all{}, Authorizer: authz.Masters{}, MaxReads: -1, MaxWrites: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client.InProcess(server)
+}
+
+func newREST(t testing.TB, transport http.RoundTripper) *client.REST {
+	t.Helper()
+	rest, err := client.New(client.Config{Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rest
+}
+
+// A process is a scheduler with informers of its own, as a binary would have.
+type process struct {
+	*Scheduler
+	stop func() // waits
+}
+
+func startScheduler(t testing.TB, transport http.RoundTripper, cfg Config) *process {
+	t.Helper()
+	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
+	cfg.REST = newREST(t, transport)
+	cfg.Factory = informers.NewFactory(informers.Config{REST: cfg.REST, Log: log})
+	cfg.Log = log
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { cfg.Factory.Run(ctx) }) //nolint:errcheck // ends with ctx
+	wg.Go(func() { s.Run(ctx) })           //nolint:errcheck // ends with ctx
+	var once sync.Once
+	p := &process{Scheduler: s, stop: func() {
+		once.Do(func() {
+			cancel()
+			wg.Wait()
+		})
+	}}
+	t.Cleanup(p.stop)
+	return p
+}
+
+// eventually polls until the condition holds.
+func eventually(t testing.TB, what string, within time.Duration, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %v, still not: %s", within, what)
+		}
+	}
+}
+
+func testNode(name, cpu, pods string) *corev1.Node {
+	list := corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse(pods)}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Capacity: list, Allocatable: list}}
+}
+
+func testPod(name, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName: DefaultName,
+			Containers: []corev1.Container{{Name: "c", Image: "img", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("64Mi")},
+			}}},
+		},
+	}
+}
+
+func create[T api.Object](t testing.TB, rest *client.REST, obj T) T {
+	t.Helper()
+	out, err := client.For[T](rest).Create(t.Context(), obj)
+	if err != nil {
+		t.Fatalf("create %s: %v", obj.GetName(), err)
+	}
+	return out
+}
+
+func getPod(t testing.TB, rest *client.REST, name string) *corev1.Pod {
+	t.Helper()
+	p, err := client.For[*corev1.Pod](rest).Get(t.Context(), "default", name)
+	if err != nil {
+		t.Fatalf("get pod %q: %v", name, err)
+	}
+	return p
+}
+
+// scheduledCondition returns the pod's PodScheduled condition in one line.
+func scheduledCondition(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message))
+		}
+	}
+	return ""
+}
+
+// eventsOf returns reason and message of the events about a pod.
+func eventsOf(t testing.TB, rest *client.REST, pod string) []string {
+	t.Helper()
+	list, err := client.For[*corev1.Event](rest).List(t.Context(), "default", metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range list.Items {
+		if e.InvolvedObject.Name == pod {
+			out = append(out, e.Type+" "+e.Reason+" "+e.ReportingController+e.Source.Component+": "+e.Message)
+		}
+	}
+	return out
+}
