@@ -267,8 +267,9 @@ func testListKeysOnly(t *testing.T, s storage.Store) {
 // testListOwned checks that the caller may do with the slice what it likes.
 func testListOwned(t *testing.T, s storage.Store) {
 	want := fill(t, s, "/registry/pods/a/", 10)
+	revision := current(t, s)
 	for range 2 {
-		l := list(t, s, "/registry/pods/", storage.ListOptions{Match: storage.NotOlderThan, Revision: want[9].Revision})
+		l := list(t, s, "/registry/pods/", storage.ListOptions{Match: storage.NotOlderThan, Revision: revision})
 		wantEntries(t, "List", entries(l), want)
 		clear(l.Items)
 		_ = append(l.Items, storage.Item{Key: "mine"})

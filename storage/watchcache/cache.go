@@ -180,15 +180,15 @@ func (c *Cache) consume() (progressed bool, err error) {
 	c.feed.Store(&w)
 	defer w.Close()
 	defer c.feed.Store(nil)
+	if c.trouble.Swap(nil) != nil {
+		c.config.Log.Info().Msg("watch cache has its store again")
+	}
 	for {
 		events, err := w.Next(c.ctx)
 		if err != nil {
 			return progressed, err
 		}
 		c.apply(events, w.Progress())
-		if !progressed && c.trouble.Swap(nil) != nil {
-			c.config.Log.Info().Msg("watch cache has its store again")
-		}
 		progressed = true
 	}
 }
@@ -281,8 +281,18 @@ func (c *Cache) dressed(item storage.Item) storage.Item {
 // Current implements storage.Store.
 func (c *Cache) Current(ctx context.Context) (int64, error) { return c.inner.Current(ctx) }
 
-// Compact implements storage.Store.
+// Compact implements storage.Store. It first lets the cache catch up, so that
+// it does not miss what is forgotten.
 func (c *Cache) Compact(ctx context.Context, revision int64) error {
+	now, err := c.inner.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if revision <= now {
+		if _, err := c.reach(ctx, revision, c.config.FreshWait); err != nil && !errors.Is(err, errBehind) {
+			return err
+		}
+	}
 	if err := c.inner.Compact(ctx, revision); err != nil {
 		return err
 	}

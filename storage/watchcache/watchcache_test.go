@@ -49,12 +49,11 @@ func TestOverEtcd(t *testing.T) {
 	})
 }
 
-// TestSmallRing runs the suite with a ring that forgets at once, so that the
-// history of the store below is used.
-func TestSmallRing(t *testing.T) {
+// TestOverItself puts a cache in front of a cache.
+func TestOverItself(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, func(t *testing.T) storage.Store {
 		t.Helper()
-		return open(t, watchcache.Config{Store: memory.New(memory.Config{}), RingSize: 4096, RingBytes: 1})
+		return open(t, watchcache.Config{Store: open(t, watchcache.Config{Store: memory.New(memory.Config{})})})
 	})
 }
