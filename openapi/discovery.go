@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -253,8 +254,16 @@ func serveList(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	case api.MediaProtobuf:
 		data, err = api.EncodeProtobuf(obj)
 	default:
-		if data, err = json.Marshal(obj); err == nil && media == api.MediaYAML {
+		if data, err = json.Marshal(obj); err != nil {
+			break
+		}
+		switch {
+		case media == api.MediaYAML:
 			data, err = yaml.JSONToYAML(data)
+		case wantsPretty(r):
+			var b bytes.Buffer
+			err = json.Indent(&b, data, "", "  ")
+			data = b.Bytes()
 		}
 	}
 	if err != nil {
@@ -264,4 +273,13 @@ func serveList(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	write(w, r, data)
+}
+
+// wantsPretty reports whether a human reads the answer.
+func wantsPretty(r *http.Request) bool {
+	if v, ok := r.URL.Query()["pretty"]; ok {
+		return v[0] != "false" && v[0] != "0"
+	}
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }

@@ -202,7 +202,11 @@ func (b *pathBuilder) writeOperation(r *api.Resource, verb, object string, kind 
 func (b *pathBuilder) patchOperation(r *api.Resource, object string, kind gvk, body any, text string) *openapi3.Operation {
 	op := b.operation("patch", "patch"+b.id+object, kind, text)
 	op.Parameters = b.params.patch
-	b.body(op, patch, "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
+	types := []string{"application/json-patch+json", "application/merge-patch+json"}
+	if !ownGroup(r.Group) {
+		types = append(types, "application/strategic-merge-patch+json")
+	}
+	b.body(op, patch, types...)
 	b.respond(op, body, r.Group, http.StatusOK)
 	return op
 }

@@ -246,6 +246,12 @@ func TestHandler_negotiation(t *testing.T) {
 			}
 		}
 	}
+	if w := ask(h, "/api", "User-Agent", "curl/8"); !strings.Contains(w.Body.String(), "\n  \"kind\"") {
+		t.Errorf("not indented for people: %s", w.Body)
+	}
+	if w := ask(h, "/api?pretty=false", "User-Agent", "curl/8"); strings.Contains(w.Body.String(), "\n") {
+		t.Errorf("indented without need: %s", w.Body)
+	}
 	r := httptest.NewRequest("POST", "/apis", nil)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -325,8 +331,8 @@ func TestOpenAPIv3_clientGo(t *testing.T) {
 			if !slices.Contains(params, "fieldValidation") || !slices.Contains(params, "dryRun") || !slices.Contains(params, "fieldManager") {
 				t.Errorf("PATCH %s has the parameters %q", path, params)
 			}
-			if item.Patch.RequestBody.Content["application/strategic-merge-patch+json"] == nil {
-				t.Errorf("PATCH %s: no strategic merge patch", path)
+			if strategic := item.Patch.RequestBody.Content["application/strategic-merge-patch+json"] != nil; strategic == ownGroup(r.Group) {
+				t.Errorf("PATCH %s: strategic merge patch is %v", path, strategic)
 			}
 			if d := cmp.Diff(gvkExtension(r.GVK()), item.Patch.Extensions[gvkKey]); d != "" {
 				t.Errorf("PATCH %s: %s", path, d)
@@ -455,7 +461,7 @@ func TestKubectl(t *testing.T) {
 		{[]string{"api-versions"}, []string{"v1\n", "coordination.k8s.io/v1\n"}},
 		{[]string{"explain", "pod.spec.containers"}, []string{"KIND:       Pod", "FIELD: containers <[]Container>", "imagePullPolicy", "name\t<string> -required-"}},
 		{[]string{"explain", "deploy.spec.strategy.rollingUpdate.maxSurge"}, []string{"GROUP:      apps", "<IntOrString>"}},
-		{[]string{"explain", "admissionplugins.spec"}, []string{"GROUP:      plugins.proa.io", "failurePolicy"}},
+		{[]string{"explain", "admissionplugins.spec"}, []string{"GROUP:      plugins.proa.io", "failurePolicy", "refuses the write"}},
 		{[]string{"explain", "pod.spec", "--output", "plaintext-openapiv2"}, []string{"containers\t<[]Object> -required-"}},
 		{[]string{"create", "deployment", "web", "--image=a", "--dry-run=client", "-o", "name"}, []string{"deployment.apps/web"}},
 	} {
@@ -464,6 +470,29 @@ func TestKubectl(t *testing.T) {
 			if !strings.Contains(out, w) {
 				t.Errorf("kubectl %q lacks %q:\n%s", tt.args, w, out)
 			}
+		}
+	}
+}
+
+// BenchmarkBuild makes all documents, as the first client of a new server has
+// it done.
+func BenchmarkBuild(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		d := documents(b)
+		if _, err := d.root.json(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkBuild_v2 makes the v2 document as protobuf.
+func BenchmarkBuild_v2(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		d := documents(b)
+		if _, err := d.v2.proto(); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func TestValidate_random(t *testing.T) {
 	d := documents(t)
 	rnd := rand.New(rand.NewSource(1))
 	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rnd, serializer.NewCodecFactory(api.Scheme()))
-	rounds := 60
+	rounds := 25
 	if testing.Short() {
 		rounds = 5
 	}
