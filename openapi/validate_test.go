@@ -187,7 +187,7 @@ func TestValidate_random(t *testing.T) {
 			if !d.validators.fast[r].Fits(body) {
 				slow++
 			}
-			for range 20 {
+			for range 8 {
 				messages(t, d, r, mutate(rnd, body))
 			}
 		}

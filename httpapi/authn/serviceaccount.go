@@ -301,7 +301,7 @@ func (c *accountClaims) user() *request.User {
 	return &request.User{
 		Name:   userName(k.Namespace, k.ServiceAccount.Name),
 		UID:    string(k.ServiceAccount.UID),
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + k.Namespace, request.Authenticated},
+		Groups: []string{request.ServiceAccounts, request.ServiceAccounts + ":" + k.Namespace, request.Authenticated},
 		Extra:  extra,
 	}
 }

@@ -73,6 +73,8 @@ func TestAuthorize(t *testing.T) {
 
 		{"account discovery", account, path("get", "/api/v1"), true},
 		{"account OpenAPI", account, path("get", "/openapi/v3/api/v1"), true},
+		{"account issuer", account, path("get", "/openid/v1/jwks"), true},
+		{"anonymous issuer", anonymous, path("get", "/.well-known/openid-configuration"), false},
 		{"account metrics", account, path("get", "/metrics"), false},
 		{"account own namespace", account, on("get", "", "pods", "", "shop", "web", ""), false},
 		{"account join", account, path("post", "/proa/v1/join"), false},

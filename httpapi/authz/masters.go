@@ -20,8 +20,9 @@ func (Masters) Authorize(_ context.Context, u *request.User, _ *request.Info) (D
 }
 
 // Health allows everybody, anonymous included, to read whether the server is
-// well, its version and its root certificate; and everybody with a good
-// credential to read discovery and OpenAPI documents.
+// well, its version and its root certificate; everybody with a good credential
+// to read discovery and OpenAPI documents; and service accounts to read how
+// their tokens are verified.
 type Health struct{}
 
 //nolint:gochecknoglobals // constants in all but name
@@ -30,6 +31,7 @@ var (
 	publicTrees    = []string{"/livez/", "/readyz/", "/healthz/"}
 	discoveryPaths = []string{"/api", "/apis", "/openapi"}
 	discoveryTrees = []string{"/api/", "/apis/", "/openapi/"}
+	issuerPaths    = []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}
 )
 
 // Authorize allows or has no opinion.
@@ -41,6 +43,9 @@ func (Health) Authorize(_ context.Context, u *request.User, i *request.Info) (De
 		return Allow, "", nil
 	}
 	if u.InGroup(request.Authenticated) && matches(i.Path, discoveryPaths, discoveryTrees) {
+		return Allow, "", nil
+	}
+	if u.InGroup(request.ServiceAccounts) && slices.Contains(issuerPaths, i.Path) {
 		return Allow, "", nil
 	}
 	return NoOpinion, "", nil

@@ -12,6 +12,8 @@ const (
 	Nodes = "system:nodes"
 	// Bootstrappers are the holders of join tokens.
 	Bootstrappers = "system:bootstrappers"
+	// ServiceAccounts are all service accounts.
+	ServiceAccounts = "system:serviceaccounts"
 )
 
 // NodeUserPrefix comes before a node's name in the user name of its agent.
