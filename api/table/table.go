@@ -2,38 +2,173 @@
 package table
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/proa-project/proa/api"
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
 
 // Columns returns the columns of a kind. Those with a priority above 0 are
-// printed in wide output only.
+// printed in wide output only. The slice is shared and must not be changed.
 func Columns(r *api.Resource) []metav1.TableColumnDefinition {
-	return []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string", Format: "name"},
-		{Name: "Age", Type: "string"},
+	if r == nil {
+		return plain
 	}
+	switch r.Kind {
+	case "Pod":
+		return podColumns
+	case "Deployment":
+		return deploymentColumns
+	case "ReplicaSet":
+		return replicaSetColumns
+	case "Node":
+		return nodeColumns
+	case "Namespace":
+		return namespaceColumns
+	case "ConfigMap":
+		return configMapColumns
+	case "Secret":
+		return secretColumns
+	case "ServiceAccount":
+		return serviceAccountColumns
+	case "Event":
+		return eventColumns
+	case "Lease":
+		return leaseColumns
+	case "WasmModule":
+		return wasmModuleColumns
+	case "AdmissionPlugin":
+		return admissionPluginColumns
+	}
+	return plain
 }
 
-// Row returns the cells of one object, in the order of Columns; now is what
-// ages are counted to. Only Cells is set.
+// Row returns the cells of one object of the kind, in the order of Columns; now
+// is what ages are counted to. Only Cells is set. An object of another kind has
+// its name and age for cells.
 func Row(r *api.Resource, obj runtime.Object, now time.Time) metav1.TableRow {
+	return metav1.TableRow{Cells: cells(obj, now)}
+}
+
+func cells(obj runtime.Object, now time.Time) []any {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return pod(o, now)
+	case *appsv1.Deployment:
+		return deployment(o, now)
+	case *appsv1.ReplicaSet:
+		return replicaSet(o, now)
+	case *corev1.Node:
+		return node(o, now)
+	case *corev1.Namespace:
+		return []any{o.Name, string(o.Status.Phase), age(o.CreationTimestamp, now)}
+	case *corev1.ConfigMap:
+		return []any{o.Name, int64(len(o.Data) + len(o.BinaryData)), age(o.CreationTimestamp, now)}
+	case *corev1.Secret:
+		return []any{o.Name, string(o.Type), int64(len(o.Data)), age(o.CreationTimestamp, now)}
+	case *corev1.ServiceAccount:
+		return []any{o.Name, int64(len(o.Secrets)), age(o.CreationTimestamp, now)}
+	case *corev1.Event:
+		return event(o, now)
+	case *eventsv1.Event:
+		stored, err := api.ByType(o).ToStored(o)
+		if err != nil {
+			return []any{}
+		}
+		return event(stored.(*corev1.Event), now)
+	case *coordinationv1.Lease:
+		holder := ""
+		if o.Spec.HolderIdentity != nil {
+			holder = *o.Spec.HolderIdentity
+		}
+		return []any{o.Name, holder, age(o.CreationTimestamp, now)}
+	case *pluginsv1.WasmModule:
+		return wasmModule(o, now)
+	case *pluginsv1.AdmissionPlugin:
+		return admissionPlugin(o, now)
+	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return metav1.TableRow{}
+		return []any{}
 	}
-	return metav1.TableRow{Cells: []any{m.GetName(), age(m.GetCreationTimestamp(), now)}}
+	return []any{m.GetName(), age(m.GetCreationTimestamp(), now)}
 }
 
+// column makes the definition of a column; wide ones have priority 1.
+func column(name, kind, description string, priority int32) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: kind, Description: description, Priority: priority}
+}
+
+var (
+	nameColumn       = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "The object's name."}
+	ageColumn        = column("Age", "string", "Time since the object was created.", 0)
+	containersColumn = column("Containers", "string", "Names of the containers.", 1)
+	imagesColumn     = column("Images", "string", "Images of the containers.", 1)
+	selectorColumn   = column("Selector", "string", "Labels of the pods.", 1)
+)
+
+var (
+	plain            = []metav1.TableColumnDefinition{nameColumn, ageColumn}
+	namespaceColumns = []metav1.TableColumnDefinition{
+		nameColumn, column("Status", "string", "Active or Terminating.", 0), ageColumn,
+	}
+	configMapColumns = []metav1.TableColumnDefinition{
+		nameColumn, column("Data", "string", "Number of keys.", 0), ageColumn,
+	}
+	secretColumns = []metav1.TableColumnDefinition{
+		nameColumn, column("Type", "string", "What the secret is for.", 0), column("Data", "string", "Number of keys.", 0), ageColumn,
+	}
+	serviceAccountColumns = []metav1.TableColumnDefinition{
+		nameColumn, column("Secrets", "string", "Number of secrets that pods of the account may mount.", 0), ageColumn,
+	}
+	leaseColumns = []metav1.TableColumnDefinition{
+		nameColumn, column("Holder", "string", "Who holds the lease.", 0), ageColumn,
+	}
+)
+
+// age returns the time from t to now as kubectl prints it.
 func age(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
 	return duration.HumanDuration(now.Sub(t.Time))
 }
+
+// orNone returns s, or <none> for "".
+func orNone(s string) string {
+	if s == "" {
+		return "<none>"
+	}
+	return s
+}
+
+// orUnknown returns s, or <unknown> for "".
+func orUnknown(s string) string {
+	if s == "" {
+		return "<unknown>"
+	}
+	return s
+}
+
+// namesAndImages returns the names and images of containers, comma-separated.
+func namesAndImages(list []corev1.Container) (names, images string) {
+	n, i := make([]string, len(list)), make([]string, len(list))
+	for j := range list {
+		n[j], i[j] = list[j].Name, list[j].Image
+	}
+	return strings.Join(n, ","), strings.Join(i, ",")
+}
+
+// ratio returns a of b.
+func ratio(a, b int) string { return fmt.Sprintf("%d/%d", a, b) }

@@ -1,0 +1,85 @@
+package table
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
+)
+
+var readyColumn = column("Ready", "string", "Whether it can be used.", 0)
+
+var wasmModuleColumns = []metav1.TableColumnDefinition{
+	nameColumn,
+	column("Digest", "string", "Digest of the code, shortened.", 0),
+	column("ABI", "string", "How the host talks to the code.", 0),
+	column("Size", "string", "Size of the code.", 0),
+	readyColumn, ageColumn,
+}
+
+// shortDigest is how much of a digest tells modules apart: sha256: and 12 digits.
+const shortDigest = len("sha256:") + 12
+
+func wasmModule(m *pluginsv1.WasmModule, now time.Time) []any {
+	digest := m.Status.Digest
+	if digest == "" {
+		digest = m.Spec.Digest
+	}
+	if len(digest) > shortDigest {
+		digest = digest[:shortDigest]
+	}
+	size := "<none>"
+	if m.Status.SizeBytes > 0 {
+		size = bytes(m.Status.SizeBytes)
+	}
+	return []any{
+		m.Name, orNone(digest), orNone(m.Status.ABI), size, ready(m.Status.Conditions), age(m.CreationTimestamp, now),
+	}
+}
+
+var admissionPluginColumns = []metav1.TableColumnDefinition{
+	nameColumn,
+	column("Module", "string", "Name of the WasmModule.", 0),
+	column("Phases", "string", "Phases of admission in which it is called.", 0),
+	column("Policy", "string", "What happens when the plugin fails.", 0),
+	readyColumn,
+	column("Failures", "integer", "Calls that ended without an answer.", 0),
+	ageColumn,
+}
+
+func admissionPlugin(p *pluginsv1.AdmissionPlugin, now time.Time) []any {
+	phases := make([]string, len(p.Spec.Phases))
+	for i, phase := range p.Spec.Phases {
+		phases[i] = string(phase)
+	}
+	return []any{
+		p.Name, p.Spec.Module, strings.Join(phases, ","), string(p.Spec.FailurePolicy),
+		ready(p.Status.Conditions), p.Status.Failures, age(p.CreationTimestamp, now),
+	}
+}
+
+// ready returns the status of the condition Ready.
+func ready(list []metav1.Condition) string {
+	for i := range list {
+		if list[i].Type == "Ready" {
+			return string(list[i].Status)
+		}
+	}
+	return string(metav1.ConditionUnknown)
+}
+
+// bytes returns a size in binary units.
+func bytes(n int64) string {
+	const ki, mi = 1 << 10, 1 << 20
+	switch {
+	case n >= mi:
+		return fmt.Sprintf("%.1fMi", float64(n)/mi)
+	case n >= ki:
+		return fmt.Sprintf("%.1fKi", float64(n)/ki)
+	default:
+		return fmt.Sprintf("%d", n)
+	}
+}
