@@ -121,7 +121,7 @@ func startFixture(t testing.TB, b backing, change ...func(*wasmplugins.Config)) 
 	factory := informers.NewFactory(informers.Config{REST: f.rest, Log: log})
 	config := wasmplugins.Config{
 		REST: f.rest, Factory: factory, Store: cache, CacheDir: b.cache, Log: log, Metrics: f.metrics,
-		StatusInterval: 10 * time.Millisecond,
+		StatusInterval: 10 * time.Millisecond, CompileTimeout: 5 * time.Minute,
 	}
 	for _, c := range change {
 		c(&config)
@@ -166,7 +166,7 @@ func startFixture(t testing.TB, b backing, change ...func(*wasmplugins.Config)) 
 // until polls until f is true.
 func (f *fixture) until(what string, ok func() bool) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

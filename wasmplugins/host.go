@@ -39,6 +39,8 @@ type Config struct {
 	// Budget is how long all plugins together may take in each phase of a
 	// request. Default 2 s.
 	Budget time.Duration
+	// CompileTimeout bounds the compilation of one module. Default 30 s.
+	CompileTimeout time.Duration
 	// StartupWait is how long a write waits for the first copy of the plugins
 	// after the start of the process. Default 10 s.
 	StartupWait time.Duration
@@ -103,7 +105,7 @@ func New(c Config) (*Host, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	eng, err := engine.New(engine.Config{CacheDir: c.CacheDir, Log: c.Log})
+	eng, err := engine.New(engine.Config{CacheDir: c.CacheDir, Log: c.Log, CompileTimeout: c.CompileTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("start the plugin engine: %w", err)
 	}

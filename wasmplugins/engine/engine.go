@@ -25,7 +25,7 @@ type Config struct {
 	CacheDir string
 	// Log gets what only an operator can mend, such as a broken cache.
 	Log zerolog.Logger
-	// CompileTimeout bounds the compilation of one module. Default 10 s.
+	// CompileTimeout bounds the compilation of one module. Default 30 s.
 	CompileTimeout time.Duration
 	// CompileWorkers is how many threads compile a module. Default 2.
 	CompileWorkers int
@@ -50,7 +50,7 @@ type Engine struct {
 // New returns an engine. It fails if CacheDir cannot be used.
 func New(c Config) (*Engine, error) {
 	if c.CompileTimeout == 0 {
-		c.CompileTimeout = 10 * time.Second
+		c.CompileTimeout = 30 * time.Second
 	}
 	if c.CompileWorkers == 0 {
 		c.CompileWorkers = 2

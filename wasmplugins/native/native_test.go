@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
-	e, err := engine.New(engine.Config{})
+	e, err := engine.New(engine.Config{CompileTimeout: 5 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
