@@ -208,6 +208,9 @@ func TestScheduler_bindingFails(t *testing.T) {
 			if got := count.Load(); got != test.want {
 				t.Errorf("got %d bindings, want %d", got, test.want)
 			}
+			if got := s.attempts(t, resultError); got != float64(test.want-1) {
+				t.Errorf("%v attempts failed, want %d: a binding that was made is none", got, test.want-1)
+			}
 			eventually(t, "the queue is empty", 10*time.Second, func() bool { return s.queue.Place(getPod(t, rest, "a").UID) == queue.Gone })
 		})
 	}
