@@ -8,10 +8,10 @@ import (
 )
 
 // BuiltinMutators returns the server's own admission plugins in the order in
-// which they are called, for the beginning of a chain: refusals first.
+// which they are called, for the beginning of a chain: refusals first. The plugin
+// that restricts nodes is a validator of its own, see noderestriction.
 func BuiltinMutators(store storage.Store) []admission.Mutator {
 	return []admission.Mutator{
-		builtin.NodeRestriction{},
 		builtin.NamespaceLifecycle{Namespaces: registry.Namespaces{Store: store}, Immortal: systemNamespaces()},
 		builtin.ServiceAccount{},
 		builtin.DefaultTolerationSeconds{},

@@ -8,12 +8,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -24,6 +24,7 @@ import (
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/request"
+	"github.com/proa-project/proa/openapi"
 	"github.com/proa-project/proa/storage"
 	"github.com/proa-project/proa/storage/memory"
 	"github.com/proa-project/proa/storage/watchcache"
@@ -80,8 +81,8 @@ func newFixtureOver(t testing.TB, store storage.Store, change ...func(*httpapi.C
 	f := &fixture{store: store}
 	cfg := httpapi.Config{
 		Admission: &admission.Chain{Mutators: httpapi.BuiltinMutators(f.store)},
-		Store: f.store, Resources: api.Resources(), Documents: lists{}, Authenticator: byToken{}, Authorizer: allowAll{},
-		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+proa"},
+		Store: f.store, Resources: api.Resources(), Documents: documents(), Authenticator: byToken{}, Authorizer: allowAll{},
+		Version: testVersion,
 		Log:     zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
 	}
 	if os.Getenv("PROA_TEST_DEBUG") != "" {
@@ -185,46 +186,13 @@ func (f *fixture) do(t testing.TB, method, path, body string, header ...string) 
 	return reply{resp.StatusCode, resp.Header, string(data)}
 }
 
-// lists are the least documents that kubectl can do with.
-type lists struct{}
+// documents are those that production serves, made once.
+var documents = sync.OnceValue(func() *openapi.Documents {
+	d, err := openapi.Build(api.Resources(), &testVersion)
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
 
-func (lists) Validate(*api.Resource, []byte) field.ErrorList { return nil }
-
-func (lists) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var out any
-		switch path := strings.Trim(r.URL.Path, "/"); path {
-		case "api":
-			out = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}}
-		case "apis":
-			l := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-			seen := map[string]bool{"": true}
-			for _, row := range api.Resources() {
-				if !seen[row.Group] {
-					seen[row.Group] = true
-					v := metav1.GroupVersionForDiscovery{GroupVersion: row.GroupVersion().String(), Version: row.Version}
-					l.Groups = append(l.Groups, metav1.APIGroup{Name: row.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
-				}
-			}
-			out = l
-		default:
-			_, gv, _ := strings.Cut(path, "/")
-			l := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv}
-			for _, row := range api.Resources() {
-				if row.GroupVersion().String() == gv {
-					l.APIResources = append(l.APIResources, metav1.APIResource{
-						Name: row.Plural, SingularName: row.Singular, Kind: row.Kind, Namespaced: row.Namespaced,
-						Verbs: row.Verbs, ShortNames: row.ShortNames, Categories: row.Categories,
-					})
-				}
-			}
-			if len(l.APIResources) == 0 {
-				http.NotFound(w, r)
-				return
-			}
-			out = l
-		}
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(out)
-	})
-}
+var testVersion = version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+proa"}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/proa-project/proa/api"
+	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/registry"
 )
 
@@ -177,13 +178,19 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, c *call) error {
 	if tr.Name != "" && tr.Name != c.info.Name {
 		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", tr.Name, c.info.Name)
 	}
-	if _, err := c.Load(r.Context(), c.registryCall(), false); err != nil {
+	rc := c.registryCall()
+	rc.Warnings, rc.DryRun, rc.Options = warnings, len(opts.dryRun) > 0, opts.create()
+	if _, err := c.Load(r.Context(), rc, true); err != nil {
+		return err
+	}
+	err = c.Admit(r.Context(), rc, admission.Create, tr)
+	writeWarnings(w, rc.Warnings)
+	if err != nil {
 		return err
 	}
 	issued, err := s.cfg.Tokens.Issue(r.Context(), c.info.Namespace, c.info.Name, tr)
 	if err != nil {
 		return err
 	}
-	writeWarnings(w, warnings)
 	return writeObject(w, r, &out, http.StatusCreated, issued)
 }

@@ -30,11 +30,7 @@ func (r *Resource) Bind(ctx context.Context, c *Call, b *corev1.Binding) (Result
 	if faults := validateBinding(b); len(faults) > 0 {
 		return Result{}, &Error{Reason: Invalid, Kind: schema.GroupKind{Kind: "Binding"}, Resource: r.GR(), Name: c.Name, Fields: faults}
 	}
-	req := r.admissionRequest(c, admission.Create, b, nil)
-	if err := r.admission.Mutate(ctx, req); err != nil {
-		return Result{}, err
-	}
-	if err := r.admit(ctx, c, req); err != nil {
+	if err := r.Admit(ctx, c, admission.Create, b); err != nil {
 		return Result{}, err
 	}
 	return r.update(ctx, c, func(old Stored) (api.Object, error) { return r.bound(c, b, old) }, r.tryDirect)
@@ -121,5 +117,12 @@ func (r *Resource) Evict(ctx context.Context, c *Call, e *policyv1.Eviction) (Re
 		opts = &metav1.DeleteOptions{}
 	}
 	c.DryRun = c.DryRun || len(opts.DryRun) > 0
-	return r.Delete(ctx, c, opts)
+	if err := r.Admit(ctx, c, admission.Create, e); err != nil {
+		return Result{}, err
+	}
+	d := *c
+	d.Subresource = ""
+	res, err := r.Delete(ctx, &d, opts)
+	c.Warnings = d.Warnings
+	return res, err
 }

@@ -181,6 +181,18 @@ func (r *Resource) mutate(ctx context.Context, c *Call, req *admission.Request) 
 	return obj, nil
 }
 
+// Admit asks admission about an object that is not stored, such as a request
+// for a token.
+func (r *Resource) Admit(ctx context.Context, c *Call, op admission.Operation, obj runtime.Object) error {
+	req := r.admissionRequest(c, op, obj, nil)
+	err := r.admission.Mutate(ctx, req)
+	if err == nil {
+		err = r.admission.Validate(ctx, req)
+	}
+	c.Warnings = append(c.Warnings, req.Warnings...)
+	return err
+}
+
 // admit asks admission whether a write may go on.
 func (r *Resource) admit(ctx context.Context, c *Call, req *admission.Request) error {
 	err := r.admission.Validate(ctx, req)

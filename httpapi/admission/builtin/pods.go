@@ -20,7 +20,7 @@ func newPod(r *admission.Request) *corev1.Pod {
 	return pod
 }
 
-// DefaultTolerationSeconds has new pods stay on a node that is not ready or
+// DefaultTolerationSeconds has pods stay on a node that is not ready or
 // cannot be reached for five minutes, unless they say otherwise.
 type DefaultTolerationSeconds struct{}
 
@@ -29,8 +29,8 @@ const tolerationSeconds = 300
 
 // Mutate adds the tolerations.
 func (DefaultTolerationSeconds) Mutate(_ context.Context, r *admission.Request) error {
-	pod := newPod(r)
-	if pod == nil {
+	pod, ok := r.Object.(*corev1.Pod)
+	if !ok || r.Subresource != "" {
 		return nil
 	}
 	for _, key := range [...]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
