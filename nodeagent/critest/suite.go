@@ -346,7 +346,12 @@ func (s suite) events(t *testing.T) {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	changed := make(chan types.UID, 1000)
 	go func() {
-		ended <- s.Runtime.Events(ctx, func() { close(ready) }, func(uid types.UID) { changed <- uid })
+		ended <- s.Runtime.Events(ctx, func() { close(ready) }, func(uid types.UID, at time.Time) {
+			if time.Since(at).Abs() > time.Minute {
+				t.Errorf("an event of %v", at)
+			}
+			changed <- uid
+		})
 	}()
 	<-ready
 	b := s.box(t)

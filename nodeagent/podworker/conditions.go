@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // conditions sets the conditions that a node is responsible for.
@@ -113,7 +112,7 @@ func (v *view) set(s *corev1.PodStatus, t corev1.PodConditionType, is bool, reas
 	}
 	if c.Status != status {
 		c.Status = status
-		c.LastTransitionTime = metav1.NewTime(v.now)
+		c.LastTransitionTime = seconds(v.now)
 	}
 	c.Reason, c.Message, c.ObservedGeneration = reason, message, v.pod.Generation
 }

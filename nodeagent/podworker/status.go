@@ -27,7 +27,8 @@ func Status(pod *corev1.Pod, o Observed, now time.Time) corev1.PodStatus {
 		s.QOSClass = QOS(pod)
 	}
 	if s.StartTime == nil {
-		s.StartTime = &metav1.Time{Time: now.Truncate(time.Second)}
+		start := seconds(now)
+		s.StartTime = &start
 	}
 	s.InitContainerStatuses, s.ContainerStatuses = nil, nil
 	initialized := v.initialized()
@@ -136,7 +137,7 @@ func (v *view) containerStatus(c *corev1.Container, over, initialized bool) core
 	started := false
 	switch last.State {
 	case Running:
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(last.StartedAt)}
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: seconds(last.StartedAt)}
 		p := v.o.Probes[last.ID]
 		started = c.StartupProbe == nil || p.Started
 		s.Ready = started && (c.ReadinessProbe == nil || p.Ready)
@@ -252,7 +253,7 @@ const (
 func (v *view) terminated(c *Container) *corev1.ContainerStateTerminated {
 	t := &corev1.ContainerStateTerminated{
 		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message,
-		StartedAt: metav1.NewTime(c.StartedAt), FinishedAt: metav1.NewTime(c.FinishedAt),
+		StartedAt: seconds(c.StartedAt), FinishedAt: seconds(c.FinishedAt),
 		ContainerID: v.o.Runtime + "://" + c.ID,
 	}
 	switch {
@@ -271,6 +272,9 @@ func (v *view) terminated(c *Container) *corev1.ContainerStateTerminated {
 	}
 	return t
 }
+
+// seconds returns a time as the API keeps it.
+func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 func (v *view) addresses(s *corev1.PodStatus) {
 	if len(v.o.HostIPs) > 0 {
