@@ -153,17 +153,14 @@ func (t *codeTable) reasons(bits uint64) []string {
 func (*Fit) Score(c *framework.Cycle, nodes []int32, scores []int64) error {
 	s, want := c.Snapshot, c.Pod.NonZero
 	for k, i := range nodes {
-		var sum, weights int64
-		if alloc := s.AllocCPU[i]; alloc > 0 {
-			sum += left(s.NonZeroCPU[i]+want.MilliCPU, alloc)
-			weights++
-		}
-		if alloc := s.AllocMemory[i]; alloc > 0 {
-			sum += left(s.NonZeroMemory[i]+want.Memory, alloc)
-			weights++
-		}
-		if weights > 0 {
-			scores[k] = sum / weights
+		cpu, memory := s.AllocCPU[i], s.AllocMemory[i]
+		switch {
+		case cpu > 0 && memory > 0:
+			scores[k] = (left(s.NonZeroCPU[i]+want.MilliCPU, cpu) + left(s.NonZeroMemory[i]+want.Memory, memory)) / 2
+		case cpu > 0:
+			scores[k] = left(s.NonZeroCPU[i]+want.MilliCPU, cpu)
+		case memory > 0:
+			scores[k] = left(s.NonZeroMemory[i]+want.Memory, memory)
 		}
 	}
 	return nil
