@@ -43,12 +43,8 @@ func TestMain(m *testing.M) {
 // server serves the documents over TLS, and as much else as kubectl asks for.
 func server(t *testing.T) *httptest.Server {
 	t.Helper()
-	d, err := Build(api.Resources(), &version.Info{GitVersion: "v1.37.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
-	mux.Handle("/", d.Handler())
+	mux.Handle("/", documents(t).Handler())
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0"}) //nolint:errcheck // test
 	})
@@ -479,7 +475,10 @@ func TestKubectl(t *testing.T) {
 func BenchmarkBuild(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		d := documents(b)
+		d, err := Build(api.Resources(), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
 		if _, err := d.root.json(); err != nil {
 			b.Fatal(err)
 		}
@@ -490,7 +489,10 @@ func BenchmarkBuild(b *testing.B) {
 func BenchmarkBuild_v2(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		d := documents(b)
+		d, err := Build(api.Resources(), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
 		if _, err := d.v2.proto(); err != nil {
 			b.Fatal(err)
 		}

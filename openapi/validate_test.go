@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,19 +16,27 @@ import (
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proa-project/proa/api"
 )
 
+// documents returns documents that the tests share, since the first use of
+// each costs time.
 func documents(t testing.TB) *Documents {
 	t.Helper()
-	d, err := Build(api.Resources(), nil)
+	d, err := sharedDocuments()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
+
+//nolint:gochecknoglobals // made once
+var sharedDocuments = sync.OnceValues(func() (*Documents, error) {
+	return Build(api.Resources(), &version.Info{GitVersion: "v1.37.0"})
+})
 
 // messages returns the faults that validation finds, and fails if the compact
 // schema lets pass what kin-openapi does not.
