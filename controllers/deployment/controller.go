@@ -274,15 +274,14 @@ func (c *Controller) do(ctx context.Context, d *appsv1.Deployment, p *plan) erro
 			return fmt.Errorf("delete old replica set %q: %w", rs.Name, err)
 		}
 	}
-	rv := d.ResourceVersion
 	if p.revision != "" && p.revision != d.Annotations[revisionAnnotation] {
 		now, err := c.annotate(ctx, d, p.revision)
 		if err != nil {
 			return err
 		}
-		rv = now.ResourceVersion
+		d = now // a write of the status carries the annotations along
 	}
-	return c.writeStatus(ctx, d, p.status, rv)
+	return c.writeStatus(ctx, d, p.status)
 }
 
 func (c *Controller) scaled(d *appsv1.Deployment, set string, from, to int32) {
@@ -315,7 +314,7 @@ func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, p *plan) 
 		st, _ := newStatus(d, nil, nil, &note{corev1.ConditionFalse, reasonFailed, message}, time.Now())
 		keep := d.Status
 		keep.ObservedGeneration, keep.Conditions = d.Generation, st.Conditions
-		if serr := c.writeStatus(ctx, d, keep, d.ResourceVersion); serr != nil {
+		if serr := c.writeStatus(ctx, d, keep); serr != nil {
 			err = errors.Join(err, serr)
 		}
 	}
@@ -340,7 +339,7 @@ func (c *Controller) exists(ctx context.Context, d *appsv1.Deployment, p *plan) 
 		n = *st.CollisionCount + 1
 	}
 	st.CollisionCount = &n
-	return c.writeStatus(ctx, d, st, d.ResourceVersion)
+	return c.writeStatus(ctx, d, st)
 }
 
 // annotate gives the deployment its revision.
@@ -358,14 +357,13 @@ func (c *Controller) annotate(ctx context.Context, d *appsv1.Deployment, rev str
 	return now, nil
 }
 
-// writeStatus stores the status if it has changed. Rv is the deployment's
-// revision as far as the loop itself has changed it.
-func (c *Controller) writeStatus(ctx context.Context, d *appsv1.Deployment, st appsv1.DeploymentStatus, rv string) error {
+// writeStatus stores the status if it has changed.
+func (c *Controller) writeStatus(ctx context.Context, d *appsv1.Deployment, st appsv1.DeploymentStatus) error {
 	if apiequality.Semantic.DeepEqual(st, d.Status) {
 		return nil
 	}
 	up := d.DeepCopy()
-	up.Status, up.ResourceVersion = st, rv
+	up.Status = st
 	_, err := c.deplC.UpdateStatus(ctx, up)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("write status of deployment: %w", err)

@@ -130,7 +130,7 @@ func (p *planner) reviseFresh() {
 }
 
 // ensureFresh is reviseFresh, and plans to create the set if there is none.
-func (p *planner) ensureFresh(oldSize int32) error {
+func (p *planner) ensureFresh(others int32) error {
 	if p.fresh != nil {
 		p.reviseFresh()
 		return nil
@@ -139,7 +139,7 @@ func (p *planner) ensureFresh(oldSize int32) error {
 	if err != nil {
 		return err
 	}
-	n := newSize(p.d, 0, oldSize)
+	n := newSize(p.d, 0, others)
 	rs.Spec.Replicas = &n
 	p.plan.create = rs
 	p.plan.revision = rs.Annotations[revisionAnnotation]
@@ -183,18 +183,19 @@ func (p *planner) annotations(rs *appsv1.ReplicaSet) map[string]string {
 // roll is one step of a rolling update: the new set grows as far as the surge
 // allows, and if it need not, the old ones shrink.
 func (p *planner) roll() error {
-	oldSize := total(p.old, size)
-	if err := p.ensureFresh(oldSize); err != nil {
+	others := total(p.old, present)
+	if err := p.ensureFresh(others); err != nil {
 		return err
 	}
 	if p.fresh == nil {
 		return nil
 	}
-	if n := newSize(p.d, size(p.fresh), oldSize); n != size(p.fresh) {
+	others += present(p.fresh) - size(p.fresh)
+	if n := newSize(p.d, size(p.fresh), others); n != size(p.fresh) {
 		p.scale(map[*appsv1.ReplicaSet]int32{p.fresh: n})
 		return nil
 	}
-	if oldSize > 0 {
+	if total(p.old, size) > 0 {
 		p.scale(shrinkOld(p.d, p.fresh, p.old))
 		return nil
 	}

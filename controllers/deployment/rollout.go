@@ -71,8 +71,12 @@ func total(sets []*appsv1.ReplicaSet, f func(*appsv1.ReplicaSet) int32) int32 {
 // come to its size: it may not have shrunk yet.
 func available(rs *appsv1.ReplicaSet) int32 { return min(rs.Status.AvailableReplicas, size(rs)) }
 
-// newSize is the size the new set should have now. It assumes that have is
-// its size, and others the sum of the sizes of the old sets.
+// present is how many pods the set may have at this moment: it may not have
+// shrunk to its size yet.
+func present(rs *appsv1.ReplicaSet) int32 { return max(rs.Status.Replicas, size(rs)) }
+
+// newSize is the size the new set should have now, if have is its size, and
+// the old sets have others pods in all.
 func newSize(d *appsv1.Deployment, have, others int32) int32 {
 	want := replicas(d)
 	if have >= want {

@@ -183,8 +183,6 @@ func (c *Controller) monitor(_ context.Context) {
 	seen := make(map[string]struct{}, len(all))
 	for _, n := range all {
 		seen[n.Name] = struct{}{}
-		lease, _ := c.leases.Get(corev1.NamespaceNodeLease, n.Name)
-		c.beats[n.Name] = hear(c.beats[n.Name], n, lease, now)
 		if c.silent(n, now) {
 			if silence(n, now) != nil {
 				c.queue.Add(n.Name)
@@ -212,12 +210,12 @@ func (c *Controller) monitor(_ context.Context) {
 	}
 }
 
-// silent needs mu. It tells whether a node has been silent for too long.
+// silent needs mu. It listens to the node, and tells whether it has been
+// silent for too long.
 func (c *Controller) silent(n *corev1.Node, now time.Time) bool {
-	h, ok := c.beats[n.Name]
-	if !ok {
-		return false // it was not looked at yet
-	}
+	lease, _ := c.leases.Get(corev1.NamespaceNodeLease, n.Name)
+	h := hear(c.beats[n.Name], n, lease, now)
+	c.beats[n.Name] = h
 	grace := c.cfg.Grace
 	if condition(n, corev1.NodeReady) == nil && h.lease.IsZero() {
 		grace = c.cfg.StartupGrace
