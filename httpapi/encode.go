@@ -70,7 +70,7 @@ func finish(out *output, value []byte) ([]byte, error) {
 
 // partial returns the metadata of an object as a PartialObjectMetadata.
 func partial(value []byte, version string) []byte {
-	meta := rawMetadata(value)
+	meta := metadataOf(value)
 	out := make([]byte, 0, len(meta)+96)
 	out = append(out, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
 	out = append(out, version...)
@@ -79,12 +79,20 @@ func partial(value []byte, version string) []byte {
 	return append(out, '}')
 }
 
+// metadataOf returns the metadata in an object's JSON.
+func metadataOf(value []byte) []byte {
+	if m := api.Member(value, "metadata"); m != nil {
+		return m
+	}
+	return []byte("{}")
+}
+
 // revisionOf returns the resourceVersion in an object's JSON.
 func revisionOf(value []byte) string {
 	var meta struct {
 		ResourceVersion string `json:"resourceVersion"`
 	}
-	if json.Unmarshal(rawMetadata(value), &meta) != nil {
+	if json.Unmarshal(metadataOf(value), &meta) != nil {
 		return ""
 	}
 	return meta.ResourceVersion
@@ -147,7 +155,7 @@ func (ep *endpoint) appendRow(b []byte, out *output, d *document, now time.Time)
 // partialObject decodes the metadata of a document.
 func partialObject(d document, version string) (*metav1.PartialObjectMetadata, error) {
 	p := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/" + version}}
-	if err := json.Unmarshal(rawMetadata(d.value), &p.ObjectMeta); err != nil {
+	if err := json.Unmarshal(metadataOf(d.value), &p.ObjectMeta); err != nil {
 		return nil, err
 	}
 	return p, nil

@@ -81,7 +81,7 @@ func newFixtureOver(t testing.TB, store storage.Store, change ...func(*httpapi.C
 	f := &fixture{store: store}
 	cfg := httpapi.Config{
 		Admission: &admission.Chain{Mutators: httpapi.BuiltinMutators(f.store)},
-		Store: f.store, Resources: api.Resources(), Documents: documents(), Authenticator: byToken{}, Authorizer: allowAll{},
+		Store:     f.store, Resources: api.Resources(), Documents: documents(), Authenticator: byToken{}, Authorizer: allowAll{},
 		Version: testVersion,
 		Log:     zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
 	}

@@ -104,7 +104,9 @@ func (r *Resource) initObject(c *Call, obj api.Object) {
 func (r *Resource) insert(ctx context.Context, c *Call, value []byte) (int64, error) {
 	key := r.Key(c.Namespace, c.Name)
 	if !c.DryRun {
-		return r.store.Create(ctx, key, value, r.TTL)
+		revision, err := r.store.Create(ctx, key, value, r.TTL)
+		r.recent.wrote(key, revision)
+		return revision, err
 	}
 	_, err := r.store.Get(ctx, key, storage.GetOptions{})
 	switch {

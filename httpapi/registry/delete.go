@@ -177,10 +177,12 @@ func (r *Resource) remove(ctx context.Context, c *Call, obj api.Object, value []
 	if c.DryRun {
 		return result(obj, value, old.Revision, Result{Deleted: true}), nil
 	}
-	revision, err := r.store.Delete(ctx, r.Key(c.Namespace, c.Name), old.Revision)
+	key := r.Key(c.Namespace, c.Name)
+	revision, err := r.store.Delete(ctx, key, old.Revision)
 	if err != nil {
 		return Result{}, r.writeError(c, err)
 	}
+	r.recent.wrote(key, revision)
 	return result(obj, value, revision, Result{Deleted: true}), nil
 }
 
@@ -194,11 +196,7 @@ func (r *Resource) persist(ctx context.Context, c *Call, obj api.Object, old Sto
 	if c.DryRun || old.holds(stored) {
 		return result(obj, value, old.Revision, Result{}), nil
 	}
-	revision, err := r.store.Update(ctx, r.Key(c.Namespace, c.Name), stored, old.Revision, r.TTL)
-	if err != nil {
-		return Result{}, r.writeError(c, err)
-	}
-	return result(obj, value, revision, Result{}), nil
+	return r.replace(ctx, c, obj, value, stored, old)
 }
 
 // ReturnsDeleted reports whether the answer to a delete is the object that is

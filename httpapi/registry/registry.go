@@ -45,6 +45,7 @@ type Resource struct {
 	now       func() time.Time
 	strategy  strategy
 	parts     parts
+	recent    *recent
 }
 
 // New returns the Resource for a row of the table of kinds.
@@ -57,6 +58,7 @@ func New(row *api.Resource, cfg Config) *Resource {
 		now:       cfg.Now,
 		strategy:  strategyOf(row),
 		parts:     partsOf(row),
+		recent:    newRecent(),
 	}
 	if r.admission == nil {
 		r.admission = &admission.Chain{}
@@ -106,13 +108,15 @@ type Stored struct {
 }
 
 // Load returns the object that the call names. With fresh it is not older
-// than the call, otherwise as old as the store's cache.
+// than the call, otherwise it may be as old as the store's cache, but shows
+// what this server has written.
 func (r *Resource) Load(ctx context.Context, c *Call, fresh bool) (Stored, error) {
-	opts := storage.GetOptions{Match: storage.NotOlderThan}
+	key := r.Key(c.Namespace, c.Name)
+	opts := storage.GetOptions{Match: storage.NotOlderThan, Revision: r.recent.least(key)}
 	if fresh {
-		opts.Match = storage.Fresh
+		opts = storage.GetOptions{}
 	}
-	item, err := r.store.Get(ctx, r.Key(c.Namespace, c.Name), opts)
+	item, err := r.store.Get(ctx, key, opts)
 	if err != nil {
 		return Stored{}, r.StorageError(c, err)
 	}

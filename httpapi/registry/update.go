@@ -87,11 +87,8 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	}
 	defaulting.Default(obj)
 	r.keep(c, obj, old.Object)
-	if r.strategy.generation && !samePart(obj, old.Object, r.parts.spec) {
-		obj.SetGeneration(old.Object.GetGeneration() + 1)
-	}
 
-	value, stored, err := r.encode(obj)
+	value, stored, err := r.encodeNext(c, obj, old)
 	if err != nil {
 		return Result{}, err
 	}
@@ -118,11 +115,33 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	case c.DryRun:
 		return result(obj, value, old.Revision, Result{}), nil
 	}
-	revision, err := r.store.Update(ctx, r.Key(c.Namespace, c.Name), stored, old.Revision, r.TTL)
+	return r.replace(ctx, c, obj, value, stored, old)
+}
+
+// replace is the transaction of an update.
+func (r *Resource) replace(ctx context.Context, c *Call, obj api.Object, value, stored []byte, old Stored) (Result, error) {
+	key := r.Key(c.Namespace, c.Name)
+	revision, err := r.store.Update(ctx, key, stored, old.Revision, r.TTL)
 	if err != nil {
 		return Result{}, r.writeError(c, err)
 	}
+	r.recent.wrote(key, revision)
 	return result(obj, value, revision, Result{}), nil
+}
+
+// encodeNext encodes a wanted state, whose generation is one more if the spec
+// is another.
+func (r *Resource) encodeNext(c *Call, obj api.Object, old Stored) (own, stored []byte, err error) {
+	own, stored, err = r.encode(obj)
+	if err != nil || !r.strategy.generation || c.Subresource == "status" {
+		return own, stored, err
+	}
+	// Specs that look the same are the same; others may still mean the same.
+	if bytes.Equal(api.Member(own, "spec"), api.Member(old.Value, "spec")) || samePart(obj, old.Object, r.parts.spec) {
+		return own, stored, nil
+	}
+	obj.SetGeneration(old.Object.GetGeneration() + 1)
+	return r.encode(obj)
 }
 
 // tryDirect is the step for a change that the server itself has made out of
