@@ -38,7 +38,8 @@ type Config struct {
 	// Timeout is how long one request may take before it fails with
 	// ErrUnavailable. 0 means 3 seconds.
 	Timeout time.Duration
-	// PageSize is how many items are fetched at once. 0 means 1,000.
+	// PageSize is how many items are fetched at once. 0 means 10,000 for
+	// Start and 1,000 for Dial.
 	PageSize int
 
 	// Log takes warnings and errors of etcd. The zero value drops them.

@@ -23,7 +23,7 @@ const writerEnv = "PROA_TEST_ETCD_WRITER"
 // write creates keys, and updates one, and prints each acknowledged revision.
 func write(dir string) {
 	ctx := context.Background()
-	s, err := etcd.Start(ctx, etcd.Config{DataDir: dir, Compaction: -1})
+	s, err := etcd.Start(ctx, etcd.Config{DataDir: dir, Compaction: -1, MinFreeBytes: -1})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -63,7 +63,11 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := map[int64]string{}
 	for range 6 {
-		for revision, key := range writeUntilKilled(t, dir) {
+		written, err := runWriter(t, dir, time.Duration(rand.IntN(300))*time.Millisecond) //nolint:gosec // no secret
+		if err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("the writer ended by itself: %v", err)
+		}
+		for revision, key := range written {
 			if other, twice := acknowledged[revision]; twice {
 				t.Errorf("revision %d was given to %q and to %q", revision, other, key)
 			}
@@ -71,7 +75,13 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d acknowledged writes in 6 lives", len(acknowledged))
-	s := start(t, etcd.Config{DataDir: dir, Compaction: -1})
+	checkWrites(t, dir, acknowledged)
+}
+
+// checkWrites checks that acknowledged writes are in a data directory.
+func checkWrites(t *testing.T, dir string, acknowledged map[int64]string) {
+	t.Helper()
+	s := start(t, etcd.Config{DataDir: dir, Compaction: -1, MinFreeBytes: -1})
 	value := strings.Repeat("v", 1000)
 	for revision, key := range acknowledged {
 		item, err := s.Get(t.Context(), key, storage.GetOptions{Match: storage.Exact, Revision: revision})
@@ -81,8 +91,9 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// writeUntilKilled runs one life of a writer and returns what it acknowledged.
-func writeUntilKilled(t *testing.T, dir string) map[int64]string {
+// runWriter runs one life of a writer, which it kills some time after the
+// first write, and returns what it acknowledged, and how it ended.
+func runWriter(t *testing.T, dir string, life time.Duration) (map[int64]string, error) {
 	t.Helper()
 	command := exec.Command(os.Args[0]) //nolint:gosec // this test itself
 	command.Env = append(os.Environ(), writerEnv+"="+dir)
@@ -105,15 +116,13 @@ func writeUntilKilled(t *testing.T, dir string) map[int64]string {
 		}
 		acknowledged[revision] = key
 		if killer == nil {
-			killer = time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, func() { //nolint:gosec // no secret
-				if err := command.Process.Kill(); err != nil {
-					t.Errorf("kill: %v", err)
-				}
+			killer = time.AfterFunc(life, func() {
+				_ = command.Process.Kill() //nolint:errcheck // it may have ended
 			})
 		}
 	}
-	if err := command.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Fatalf("the writer ended by itself: %v", err)
+	if killer != nil {
+		defer killer.Stop()
 	}
-	return acknowledged
+	return acknowledged, command.Wait()
 }

@@ -156,6 +156,19 @@ func TestDialFailure(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("Dial where nothing listens took %v", took)
 	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close() //nolint:errcheck // nothing can fail
+	begin = time.Now()
+	_, err = etcd.Dial(t.Context(), etcd.Config{Endpoints: []string{"http://" + silent.Addr().String()}, Timeout: time.Second})
+	if !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("Dial to a silent server: %v", err)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("Dial to a silent server took %v", took)
+	}
 	for _, config := range []etcd.Config{
 		{},
 		{Endpoints: []string{"http://127.0.0.1:1"}, CertFile: "only.crt"},

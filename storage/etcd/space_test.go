@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,11 +58,11 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk below the store.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
+// smallDisk mounts a small file system.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=320m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("no small file system to fill: %v; run as root", err)
 	}
 	t.Cleanup(func() {
@@ -68,6 +70,34 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("unmount: %v", err)
 		}
 	})
+	return dir
+}
+
+// TestDiskError lets etcd write until the disk is full, without the check
+// that prevents it: the process ends, but no acknowledged write is lost.
+func TestDiskError(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, "146m")
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 6<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	acknowledged, err := runWriter(t, data, time.Minute)
+	if err == nil || strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the writer has found no end of the disk: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d acknowledged writes until the disk was full", len(acknowledged))
+	checkWrites(t, data, acknowledged)
+}
+
+// TestFullDisk fills the disk below the store.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, "320m")
 	s := start(t, etcd.Config{DataDir: filepath.Join(dir, "data"), MinFreeBytes: 48 << 20})
 	ctx := t.Context()
 	n := 0
