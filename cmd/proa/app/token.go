@@ -1,18 +1,15 @@
 package app
 
 import (
-	"crypto/rand"
-	"encoding/base32"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/httpapi/pki"
 )
@@ -46,25 +43,18 @@ the agent's command line with it.`,
 			if err != nil {
 				return fmt.Errorf("read kubeconfig: %w", err)
 			}
-			id, secret := randomToken(6), randomToken(16)
-			_, err = client.For[*corev1.Secret](rest).Create(cmd.Context(), &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id},
-				Type:       "bootstrap.kubernetes.io/token",
-				StringData: map[string]string{
-					"token-id":                       id,
-					"token-secret":                   secret,
-					"expiration":                     time.Now().Add(ttl).UTC().Format(time.RFC3339),
-					"usage-bootstrap-authentication": "true",
-				},
-			})
+			secret, token, err := authn.NewJoinSecret(time.Now(), ttl)
 			if err != nil {
+				return err
+			}
+			if _, err = client.For[*corev1.Secret](rest).Create(cmd.Context(), secret); err != nil {
 				return fmt.Errorf("create token: %w", err)
 			}
 			server, hash, err := clusterOf(kubeconfig)
 			if err != nil {
 				return fmt.Errorf("read kubeconfig: %w", err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "proa agent --server %s --join-token %s.%s --ca-hash %s\n", server, id, secret, hash)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "proa agent --server %s --join-token %s --ca-hash %s\n", server, token, hash)
 			return err
 		},
 	}
@@ -85,11 +75,4 @@ func clusterOf(kubeconfig string) (server, hash string, err error) {
 		return "", "", err
 	}
 	return config.Host, pki.Hash(ca), nil
-}
-
-// randomToken returns n characters of the alphabet of bootstrap tokens.
-func randomToken(n int) string {
-	b := make([]byte, n)
-	rand.Read(b) //nolint:errcheck // it never fails
-	return strings.ToLower(base32.StdEncoding.EncodeToString(b))[:n]
 }

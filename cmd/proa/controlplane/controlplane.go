@@ -24,7 +24,6 @@ import (
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/controllers"
 	"github.com/proa-project/proa/httpapi"
-	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
@@ -81,7 +80,7 @@ type ControlPlane struct {
 	// Handler is the API server, for clients in the same process.
 	Handler http.Handler
 
-	tokens *loopback
+	tokens loopback
 	group  *errgroup.Group
 	ctx    context.Context //nolint:containedctx // the life of the whole
 	cancel context.CancelFunc
@@ -129,7 +128,7 @@ func (cp *ControlPlane) InProcess(component string) (*client.REST, error) {
 	return client.New(client.Config{
 		URL:       "http://in-process",
 		Transport: client.InProcess(cp.Handler),
-		Token:     cp.tokens.token(component),
+		Token:     cp.tokens[component],
 		UserAgent: "proa/" + component,
 	})
 }
@@ -168,6 +167,7 @@ func (cp *ControlPlane) start(config Config) error {
 	if err != nil {
 		return err
 	}
+	cp.URL = "https://" + reachable(listener.Addr())
 	server, err := cp.server(config, metrics, host)
 	if err != nil {
 		return err
@@ -178,7 +178,6 @@ func (cp *ControlPlane) start(config Config) error {
 	if err != nil {
 		return err
 	}
-	cp.URL = "https://" + reachable(listener.Addr())
 	if err := cp.writeKubeconfig(config); err != nil {
 		return err
 	}
@@ -241,13 +240,25 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 	if err != nil {
 		return nil, err
 	}
+	raw := map[string]http.Handler{
+		"POST " + authn.JoinPath:              authn.JoinHandler(cp.Authority),
+		"GET " + authn.CACertsPath:            authn.CACertsHandler(cp.Authority),
+		"wasmmodules.plugins.proa.io/content": host.ContentHandler(),
+	}
+	issuer, err := accounts.IssuerHandlers(cp.URL)
+	if err != nil {
+		return nil, err
+	}
+	for path, handler := range issuer {
+		raw["GET "+path] = handler
+	}
 	return httpapi.New(httpapi.Config{
 		Store:     cp.store,
 		Resources: api.Resources(),
 		Documents: documents,
 		Authenticator: authn.Chain{
 			&authn.ClientCerts{Pool: cp.Authority.Pool()},
-			authn.Bearer{cp.tokens, accounts, &authn.JoinTokens{Secrets: look}},
+			authn.Bearer{authn.NewStatic(cp.tokens.users()), accounts, &authn.JoinTokens{Secrets: look}},
 		},
 		Authorizer: authz.Chain{
 			authz.Masters{},
@@ -258,14 +269,11 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 		Admission: admissionChain(look, host),
 		Nodes:     &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
 		Tokens:    accounts,
-		Raw: map[string]http.Handler{
-			"POST " + authn.JoinPath:              authn.JoinHandler(cp.Authority),
-			"GET " + authn.CACertsPath:            authn.CACertsHandler(cp.Authority),
-			"wasmmodules.plugins.proa.io/content": host.ContentHandler(),
-		},
-		Version: info,
-		Log:     component(config.Log, "httpapi"),
-		Metrics: metrics,
+		Raw:       raw,
+		Ready:     []httpapi.Check{{Name: "plugins", Check: func(context.Context) error { return host.Ready() }}},
+		Version:   info,
+		Log:       component(config.Log, "httpapi"),
+		Metrics:   metrics,
 	})
 }
 
@@ -307,9 +315,10 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 			return err
 		}
 		nodes, err := simulated.New(simulated.Config{
-			REST:  rest,
-			Log:   component(config.Log, "simulated"),
-			Count: config.SimulateNodes,
+			REST:    rest,
+			Factory: factory,
+			Log:     component(config.Log, "simulated"),
+			Count:   config.SimulateNodes,
 		})
 		if err != nil {
 			return err

@@ -21,12 +21,17 @@ type lookup struct {
 // cache may miss what another server has just written, so what is missing is
 // asked for again, fresh.
 func (l lookup) object(ctx context.Context, resource, namespace, name string) (api.Object, error) {
-	r := api.ByGVR("", "v1", resource)
-	key := r.Key(namespace, name)
-	item, err := l.store.Get(ctx, key, storage.GetOptions{Match: storage.NotOlderThan})
-	if errors.Is(err, storage.ErrNotFound) {
-		item, err = l.store.Get(ctx, key, storage.GetOptions{})
+	obj, err := l.read(ctx, resource, namespace, name, storage.NotOlderThan)
+	if obj == nil && err == nil {
+		return l.read(ctx, resource, namespace, name, storage.Fresh)
 	}
+	return obj, err
+}
+
+// read reads one object of core/v1; nil if it is not there.
+func (l lookup) read(ctx context.Context, resource, namespace, name string, match storage.Match) (api.Object, error) {
+	r := api.ByGVR("", "v1", resource)
+	item, err := l.store.Get(ctx, r.Key(namespace, name), storage.GetOptions{Match: match})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}

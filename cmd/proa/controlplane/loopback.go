@@ -1,38 +1,37 @@
 package controlplane
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
-	"sync"
 	"sync/atomic"
 
 	"github.com/proa-project/proa/httpapi/request"
 )
 
-// A loopback gives the components of this process tokens that live as long as
-// it does, and verifies them.
-type loopback struct {
-	mu    sync.RWMutex // guards users
-	users map[string]*request.User
+// loopback are the tokens of the components in this process, by name. They
+// live as long as the process.
+type loopback map[string]string
+
+// components are who gets a token.
+func components() []string {
+	return []string{"informers", "plugin-host", "controllers", "scheduler", "simulated-nodes", "agent"}
 }
 
-func newLoopback() *loopback { return &loopback{users: map[string]*request.User{}} }
-
-// token returns a new token for a component.
-func (l *loopback) token(component string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := "loopback-" + rand.Text()
-	l.users[t] = &request.User{Name: "system:proa:" + component, Groups: []string{request.Masters, request.Authenticated}}
-	return t
+func newLoopback() loopback {
+	l := loopback{}
+	for _, name := range components() {
+		l[name] = "loopback-" + rand.Text()
+	}
+	return l
 }
 
-// VerifyToken implements authn.TokenVerifier.
-func (l *loopback) VerifyToken(_ context.Context, token string) (*request.User, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.users[token], nil
+// users returns who a token stands for.
+func (l loopback) users() map[string]*request.User {
+	users := map[string]*request.User{}
+	for name, token := range l {
+		users[token] = &request.User{Name: "system:proa:" + name, Groups: []string{request.Masters}}
+	}
+	return users
 }
 
 // A lateHandler is a handler that is known only after others were given it.
