@@ -11,6 +11,7 @@ import (
 // The pod is one of a Deployment, running, 2 KiB of JSON.
 
 func benchPod(b *testing.B) (*corev1.Pod, []byte) {
+	b.Helper()
 	data := testdata(b, "pod.json")
 	pod := &corev1.Pod{}
 	if _, err := api.Decode(data, api.MediaJSON, pod, api.Strict); err != nil {

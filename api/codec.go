@@ -98,6 +98,7 @@ func EncodeProtobuf(obj runtime.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+//nolint:gochecknoglobals // built once, never changed
 var protobufSerializer = sync.OnceValue(func() *protobuf.Serializer {
 	return protobuf.NewSerializer(Scheme(), Scheme())
 })

@@ -263,17 +263,17 @@ func FuzzDecode(f *testing.F) {
 			}
 			// What was read can be stored, and is the same whenever it is read
 			// again. Bytes that are no UTF-8 are replaced the first time.
-			stored, err := api.EncodeStored(obj)
-			if err != nil {
+			var stored []byte
+			if stored, err = api.EncodeStored(obj); err != nil {
 				continue // a time that JSON cannot say
 			}
 			for range 2 {
 				again := r.New()
-				if err := api.DecodeStored(stored, again); err != nil {
+				if err = api.DecodeStored(stored, again); err != nil {
 					t.Fatalf("stored %s: %v", stored, err)
 				}
-				next, err := api.EncodeStored(again)
-				if err != nil {
+				var next []byte
+				if next, err = api.EncodeStored(again); err != nil {
 					t.Fatal(err)
 				}
 				if utf8.Valid(data) && !bytes.Equal(stored, next) {

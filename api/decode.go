@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -153,9 +154,9 @@ func (d *decoding) json(data []byte, strict []error) ([]string, error) {
 	}
 	have := d.into.GetObjectKind().GroupVersionKind()
 	if err != nil || have.Version == "" { // the type may not have been read, or may be nonsense
-		gvk, err := kruntimejson.DefaultMetaFactory.Interpret(data)
-		if err != nil {
-			return nil, d.fail(schema.GroupVersionKind{}, err)
+		gvk, merr := kruntimejson.DefaultMetaFactory.Interpret(data)
+		if merr != nil {
+			return nil, d.fail(schema.GroupVersionKind{}, merr)
 		}
 		have = *gvk
 	}
@@ -222,10 +223,8 @@ func (d *decoding) check(have schema.GroupVersionKind) (schema.GroupVersionKind,
 	if have.Version == "" && (have.Group == "" || have.Group == want.Group) {
 		have.Group, have.Version = want.Group, want.Version
 	}
-	for _, gvk := range d.gvks {
-		if gvk == have {
-			return have, nil
-		}
+	if slices.Contains(d.gvks, have) {
+		return have, nil
 	}
 	if !Scheme().Recognizes(have) {
 		return have, d.fail(have, runtime.NewNotRegisteredErrForKind(Scheme().Name(), have))

@@ -8,13 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// eventToStored turns an events.k8s.io event into the core form. The result
-// shares memory with obj.
 func eventToStored(obj Object) (Object, error) {
 	in, ok := obj.(*eventsv1.Event)
 	if !ok {
 		return nil, fmt.Errorf("convert %T to *v1.Event of the core group: not an events.k8s.io event", obj)
 	}
+	return CoreEvent(in), nil
+}
+
+// CoreEvent returns an events.k8s.io event in the core form, in which it is
+// stored. The result shares memory with in.
+func CoreEvent(in *eventsv1.Event) *corev1.Event {
 	out := &corev1.Event{
 		TypeMeta:            metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
 		ObjectMeta:          in.ObjectMeta,
@@ -35,7 +39,7 @@ func eventToStored(obj Object) (Object, error) {
 	if in.Series != nil {
 		out.Series = &corev1.EventSeries{Count: in.Series.Count, LastObservedTime: in.Series.LastObservedTime}
 	}
-	return out, nil
+	return out
 }
 
 // eventFromStored turns a core event into the events.k8s.io form. The result

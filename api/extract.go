@@ -38,18 +38,28 @@ type step struct {
 	field  int  // the value is this field; -1 if it is none
 }
 
-// fieldPaths says where the fields are whose label is not their path.
-var fieldPaths = map[string]string{
-	"status.podIP":  "status.podIPs[].ip",
-	"status.podIPs": "", // selectable, but always empty
-	"source":        "source.component",
+// fieldPath returns where a field is; most labels are their path.
+func fieldPath(label string) string {
+	switch label {
+	case "status.podIP":
+		return "status.podIPs[].ip"
+	case "status.podIPs":
+		return "" // selectable, but always empty
+	case "source":
+		return "source.component"
+	}
+	return label
 }
 
-// fieldDefaults are the values of fields that are left out when they are zero.
-var fieldDefaults = map[string]string{
-	"spec.hostNetwork":   "false",
-	"spec.unschedulable": "false",
-	"status.replicas":    "0",
+// fieldDefault returns the value of a field that is left out because it is zero.
+func fieldDefault(label string) string {
+	switch label {
+	case "spec.hostNetwork", "spec.unschedulable":
+		return "false"
+	case "status.replicas":
+		return "0"
+	}
+	return ""
 }
 
 func newExtractor(r *Resource) *extractor {
@@ -58,12 +68,8 @@ func newExtractor(r *Resource) *extractor {
 	x.defaults = make([]string, len(x.names))
 	add(&x.root, []string{"metadata", "labels"}, step{labels: true, field: -1})
 	for i, name := range x.names {
-		x.defaults[i] = fieldDefaults[name]
-		path, ok := fieldPaths[name]
-		if !ok {
-			path = name
-		}
-		if path != "" {
+		x.defaults[i] = fieldDefault(name)
+		if path := fieldPath(name); path != "" {
 			add(&x.root, strings.Split(path, "."), step{field: i})
 		}
 	}
@@ -88,8 +94,7 @@ func add(steps *[]step, path []string, leaf step) {
 
 func (x *extractor) run(value []byte) (labels, fields [][2]string, err error) {
 	var room [16]string
-	found := room[:len(x.names)]
-	copy(found, x.defaults)
+	found := append(room[:0], x.defaults...)
 	s := scanner{data: value}
 	if s.space() != '{' {
 		return nil, nil, ErrNotObject
@@ -97,7 +102,7 @@ func (x *extractor) run(value []byte) (labels, fields [][2]string, err error) {
 	if !s.collect(x.root, found, &labels) {
 		return nil, nil, ErrNotObject
 	}
-	if x.source >= 0 && found[x.source] == "" {
+	if x.source >= 0 && x.reporter >= 0 && found[x.source] == "" {
 		found[x.source] = found[x.reporter]
 	}
 	n := 0

@@ -5,7 +5,7 @@ package api
 // of the name. The result shares the object's memory.
 func Member(object []byte, name string) []byte {
 	s := scanner{data: object}
-	if !s.enter('{') || !s.find(name) {
+	if !s.enter() || !s.find(name) {
 		return nil
 	}
 	s.space()

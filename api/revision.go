@@ -12,7 +12,7 @@ func SetRevision(value []byte, rev int64) []byte {
 	number := strconv.AppendInt(digits[:0], rev, 10)
 
 	s := scanner{data: value}
-	if !s.enter('{') {
+	if !s.enter() {
 		return value
 	}
 	top := s.pos
@@ -21,7 +21,7 @@ func SetRevision(value []byte, rev int64) []byte {
 	}
 	s.space()
 	start := s.pos
-	if !s.enter('{') {
+	if !s.enter() {
 		if !s.skip() {
 			return value
 		}
@@ -67,7 +67,7 @@ func splice(value []byte, from, to int, before string, number []byte, after stri
 // value's memory.
 func dropRevision(value []byte) []byte {
 	s := scanner{data: value}
-	if !s.enter('{') || !s.find("metadata") || !s.enter('{') {
+	if !s.enter() || !s.find("metadata") || !s.enter() {
 		return value
 	}
 	for {

@@ -28,9 +28,9 @@ func (s *scanner) space() byte {
 	return 0
 }
 
-// enter moves past an opening bracket.
-func (s *scanner) enter(open byte) bool {
-	if s.space() != open {
+// enter moves past the opening brace of an object.
+func (s *scanner) enter() bool {
+	if s.space() != '{' {
 		return false
 	}
 	s.pos++
@@ -131,6 +131,8 @@ func (s *scanner) skip() bool {
 }
 
 // delimits says which bytes end a number or a literal.
+//
+//nolint:gochecknoglobals // a constant in all but name
 var delimits = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true, '"': true, ':': true, '{': true, '[': true}
 
 // find moves to the value of the first member with the key.
@@ -161,7 +163,7 @@ func sameKey(raw []byte, name string) bool {
 // valid UTF-8 the result shares raw's memory.
 func unescape(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
-		return unsafe.String(unsafe.SliceData(raw), len(raw))
+		return unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // values are never written to
 	}
 	quoted := make([]byte, 0, len(raw)+2)
 	quoted = append(append(append(quoted, '"'), raw...), '"')

@@ -196,7 +196,8 @@ func FuzzSetRevision(f *testing.F) {
 	f.Add(testdata(f, "pod.json"), int64(1<<62))
 	f.Fuzz(func(t *testing.T, data []byte, rev int64) {
 		before := bytes.Clone(data)
-		got := api.SetRevision(data, rev) // never panics
+		api.Member(data, "metadata")
+		got := api.SetRevision(data, rev) // neither panics
 		if !bytes.Equal(before, data) {
 			t.Fatal("the value changed")
 		}
@@ -272,9 +273,13 @@ func TestExtract(t *testing.T) {
 			plural: "pods", value: testdata(t, "pod.json"),
 			labels: [][2]string{{"app", "web"}, {"pod-template-hash", "6d4b75cb6d"}, {"tier", "front"}},
 			fields: [][2]string{
-				{"spec.hostNetwork", "false"}, {"spec.nodeName", "node-17"}, {"spec.restartPolicy", "Always"},
-				{"spec.schedulerName", "default-scheduler"}, {"spec.serviceAccountName", "default"},
-				{"status.phase", "Running"}, {"status.podIP", "10.244.3.9"},
+				{"spec.hostNetwork", "false"},
+				{"spec.nodeName", "node-17"},
+				{"spec.restartPolicy", "Always"},
+				{"spec.schedulerName", "default-scheduler"},
+				{"spec.serviceAccountName", "default"},
+				{"status.phase", "Running"},
+				{"status.podIP", "10.244.3.9"},
 			},
 		},
 		"node": {
@@ -303,6 +308,25 @@ func TestExtract(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.fields, fields); diff != "" {
 				t.Errorf("fields (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMember(t *testing.T) {
+	for name, tc := range map[string]struct{ in, member, want string }{
+		"object":         {`{"kind":"Pod", "metadata" : {"name":"a"} }`, "metadata", `{"name":"a"}`},
+		"scalar":         {`{"kind":"Pod"}`, "kind", `"Pod"`},
+		"only at top":    {`{"a":{"kind":"Pod"}}`, "kind", ""},
+		"nothing":        {`{}`, "kind", ""},
+		"not an object":  {`["kind"]`, "kind", ""},
+		"value cut off":  {`{"kind":{"a":`, "kind", ""},
+		"written oddly":  {`{"k\u0069nd":1}`, "kind", "1"},
+		"nothing at all": {``, "kind", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := string(api.Member([]byte(tc.in), tc.member)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -20,6 +20,7 @@ import (
 // built once and must not be changed.
 func Scheme() *runtime.Scheme { return scheme() }
 
+//nolint:gochecknoglobals // built once, never changed
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

@@ -43,6 +43,7 @@ type index struct {
 	types map[reflect.Type]*Resource
 }
 
+//nolint:gochecknoglobals // built once, never changed
 var table = sync.OnceValue(func() *index {
 	x := &index{
 		rows:  rows(),
@@ -59,15 +60,12 @@ var table = sync.OnceValue(func() *index {
 	return x
 })
 
-var (
-	allVerbs    = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	objectVerbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
-	statusVerbs = []string{"get", "patch", "update"}
-	streamVerbs = []string{"create", "get"}
-)
-
 // rows is the table.
 func rows() []*Resource {
+	allVerbs := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	objectVerbs := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	statusVerbs := []string{"get", "patch", "update"}
+	streamVerbs := []string{"create", "get"}
 	status := Subresource{Name: "status", Verbs: statusVerbs}
 	scale := Subresource{
 		Name: "scale", Group: autoscalingv1.GroupName, Version: "v1", Kind: "Scale", Verbs: statusVerbs,

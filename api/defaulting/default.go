@@ -81,8 +81,8 @@ func podCIDRs(s *corev1.NodeSpec) {
 
 func namespace(o *corev1.Namespace) {
 	fill(&o.Status.Phase, corev1.NamespaceActive)
-	if o.Name == "" {
-		return // it may be generated
+	if o.Name == "" || o.Labels[corev1.LabelMetadataName] == o.Name {
+		return // an empty name may be generated later
 	}
 	if o.Labels == nil {
 		o.Labels = map[string]string{}

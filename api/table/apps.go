@@ -7,12 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var deploymentColumns = []metav1.TableColumnDefinition{
-	nameColumn,
-	column("Ready", "string", "Pods that are ready, of those that are wanted.", 0),
-	column("Up-to-date", "string", "Pods that have the current template.", 0),
-	column("Available", "string", "Pods that have been ready for long enough.", 0),
-	ageColumn, containersColumn, imagesColumn, selectorColumn,
+func deploymentColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Ready", "string", "Pods that are ready, of those that are wanted.", 0),
+		column("Up-to-date", "string", "Pods that have the current template.", 0),
+		column("Available", "string", "Pods that have been ready for long enough.", 0),
+		ageColumn(), containersColumn(), imagesColumn(), selectorColumn(),
+	}
 }
 
 func deployment(d *appsv1.Deployment, now time.Time) []any {
@@ -28,12 +30,14 @@ func deployment(d *appsv1.Deployment, now time.Time) []any {
 	}
 }
 
-var replicaSetColumns = []metav1.TableColumnDefinition{
-	nameColumn,
-	column("Desired", "integer", "Pods that are wanted.", 0),
-	column("Current", "integer", "Pods that there are.", 0),
-	column("Ready", "integer", "Pods that are ready.", 0),
-	ageColumn, containersColumn, imagesColumn, selectorColumn,
+func replicaSetColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Desired", "integer", "Pods that are wanted.", 0),
+		column("Current", "integer", "Pods that there are.", 0),
+		column("Ready", "integer", "Pods that are ready.", 0),
+		ageColumn(), containersColumn(), imagesColumn(), selectorColumn(),
+	}
 }
 
 func replicaSet(r *appsv1.ReplicaSet, now time.Time) []any {

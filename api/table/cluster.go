@@ -9,17 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var nodeColumns = []metav1.TableColumnDefinition{
-	nameColumn,
-	column("Status", "string", "Whether the node is ready and takes pods.", 0),
-	column("Roles", "string", "Roles that labels give to the node.", 0),
-	ageColumn,
-	column("Version", "string", "Version of the node agent.", 0),
-	column("Internal-IP", "string", "Address within the cluster.", 1),
-	column("External-IP", "string", "Address outside of the cluster.", 1),
-	column("OS-Image", "string", "Operating system.", 1),
-	column("Kernel-Version", "string", "Version of the kernel.", 1),
-	column("Container-Runtime", "string", "Container runtime and its version.", 1),
+func nodeColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Status", "string", "Whether the node is ready and takes pods.", 0),
+		column("Roles", "string", "Roles that labels give to the node.", 0),
+		ageColumn(),
+		column("Version", "string", "Version of the node agent.", 0),
+		column("Internal-IP", "string", "Address within the cluster.", 1),
+		column("External-IP", "string", "Address outside of the cluster.", 1),
+		column("OS-Image", "string", "Operating system.", 1),
+		column("Kernel-Version", "string", "Version of the kernel.", 1),
+		column("Container-Runtime", "string", "Container runtime and its version.", 1),
+	}
 }
 
 func node(n *corev1.Node, now time.Time) []any {
@@ -72,17 +74,19 @@ func address(n *corev1.Node, t corev1.NodeAddressType) string {
 	return "<none>"
 }
 
-var eventColumns = []metav1.TableColumnDefinition{
-	column("Last Seen", "string", "Time since it happened last.", 0),
-	column("Type", "string", "Normal or Warning.", 0),
-	column("Reason", "string", "Why it happened, in one word.", 0),
-	column("Object", "string", "What it happened to.", 0),
-	column("Subobject", "string", "Which part of the object.", 1),
-	column("Source", "string", "Who reported it.", 1),
-	column("Message", "string", "What happened.", 0),
-	column("First Seen", "string", "Time since it happened first.", 1),
-	column("Count", "string", "How often it happened.", 1),
-	{Name: "Name", Type: "string", Format: "name", Description: "The event's name.", Priority: 1},
+func eventColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		column("Last Seen", "string", "Time since it happened last.", 0),
+		column("Type", "string", "Normal or Warning.", 0),
+		column("Reason", "string", "Why it happened, in one word.", 0),
+		column("Object", "string", "What it happened to.", 0),
+		column("Subobject", "string", "Which part of the object.", 1),
+		column("Source", "string", "Who reported it.", 1),
+		column("Message", "string", "What happened.", 0),
+		column("First Seen", "string", "Time since it happened first.", 1),
+		column("Count", "string", "How often it happened.", 1),
+		{Name: "Name", Type: "string", Format: "name", Description: "The event's name.", Priority: 1},
+	}
 }
 
 func event(e *corev1.Event, now time.Time) []any {

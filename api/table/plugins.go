@@ -10,14 +10,18 @@ import (
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
 
-var readyColumn = column("Ready", "string", "Whether it can be used.", 0)
+func readyColumn() metav1.TableColumnDefinition {
+	return column("Ready", "string", "Whether it can be used.", 0)
+}
 
-var wasmModuleColumns = []metav1.TableColumnDefinition{
-	nameColumn,
-	column("Digest", "string", "Digest of the code, shortened.", 0),
-	column("ABI", "string", "How the host talks to the code.", 0),
-	column("Size", "string", "Size of the code.", 0),
-	readyColumn, ageColumn,
+func wasmModuleColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Digest", "string", "Digest of the code, shortened.", 0),
+		column("ABI", "string", "How the host talks to the code.", 0),
+		column("Size", "string", "Size of the code.", 0),
+		readyColumn(), ageColumn(),
+	}
 }
 
 // shortDigest is how much of a digest tells modules apart: sha256: and 12 digits.
@@ -40,14 +44,16 @@ func wasmModule(m *pluginsv1.WasmModule, now time.Time) []any {
 	}
 }
 
-var admissionPluginColumns = []metav1.TableColumnDefinition{
-	nameColumn,
-	column("Module", "string", "Name of the WasmModule.", 0),
-	column("Phases", "string", "Phases of admission in which it is called.", 0),
-	column("Policy", "string", "What happens when the plugin fails.", 0),
-	readyColumn,
-	column("Failures", "integer", "Calls that ended without an answer.", 0),
-	ageColumn,
+func admissionPluginColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Module", "string", "Name of the WasmModule.", 0),
+		column("Phases", "string", "Phases of admission in which it is called.", 0),
+		column("Policy", "string", "What happens when the plugin fails.", 0),
+		readyColumn(),
+		column("Failures", "integer", "Calls that ended without an answer.", 0),
+		ageColumn(),
+	}
 }
 
 func admissionPlugin(p *pluginsv1.AdmissionPlugin, now time.Time) []any {

@@ -9,16 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var podColumns = []metav1.TableColumnDefinition{
-	nameColumn,
-	column("Ready", "string", "Containers that are ready, of all that are to run.", 0),
-	column("Status", "string", "What the pod does, or what keeps it from running.", 0),
-	column("Restarts", "string", "How often containers were restarted, and when last.", 0),
-	ageColumn,
-	column("IP", "string", "Address of the pod.", 1),
-	column("Node", "string", "Name of the node.", 1),
-	column("Nominated Node", "string", "Node on which room is being made for the pod.", 1),
-	column("Readiness Gates", "string", "Readiness gates that are open, of all.", 1),
+func podColumns() []metav1.TableColumnDefinition {
+	return []metav1.TableColumnDefinition{
+		nameColumn(),
+		column("Ready", "string", "Containers that are ready, of all that are to run.", 0),
+		column("Status", "string", "What the pod does, or what keeps it from running.", 0),
+		column("Restarts", "string", "How often containers were restarted, and when last.", 0),
+		ageColumn(),
+		column("IP", "string", "Address of the pod.", 1),
+		column("Node", "string", "Name of the node.", 1),
+		column("Nominated Node", "string", "Node on which room is being made for the pod.", 1),
+		column("Readiness Gates", "string", "Readiness gates that are open, of all.", 1),
+	}
 }
 
 func pod(p *corev1.Pod, now time.Time) []any {

@@ -20,44 +20,41 @@ import (
 )
 
 // Columns returns the columns of a kind. Those with a priority above 0 are
-// printed in wide output only. The slice is shared and must not be changed.
+// printed in wide output only.
 func Columns(r *api.Resource) []metav1.TableColumnDefinition {
-	if r == nil {
-		return plain
-	}
 	switch r.Kind {
 	case "Pod":
-		return podColumns
+		return podColumns()
 	case "Deployment":
-		return deploymentColumns
+		return deploymentColumns()
 	case "ReplicaSet":
-		return replicaSetColumns
+		return replicaSetColumns()
 	case "Node":
-		return nodeColumns
+		return nodeColumns()
 	case "Namespace":
-		return namespaceColumns
+		return between(column("Status", "string", "Active or Terminating.", 0))
 	case "ConfigMap":
-		return configMapColumns
+		return between(dataColumn())
 	case "Secret":
-		return secretColumns
+		return between(column("Type", "string", "What the secret is for.", 0), dataColumn())
 	case "ServiceAccount":
-		return serviceAccountColumns
+		return between(column("Secrets", "string", "Number of secrets that pods of the account may mount.", 0))
 	case "Event":
-		return eventColumns
+		return eventColumns()
 	case "Lease":
-		return leaseColumns
+		return between(column("Holder", "string", "Who holds the lease.", 0))
 	case "WasmModule":
-		return wasmModuleColumns
+		return wasmModuleColumns()
 	case "AdmissionPlugin":
-		return admissionPluginColumns
+		return admissionPluginColumns()
 	}
-	return plain
+	return between()
 }
 
 // Row returns the cells of one object of the kind, in the order of Columns; now
 // is what ages are counted to. Only Cells is set. An object of another kind has
 // its name and age for cells.
-func Row(r *api.Resource, obj runtime.Object, now time.Time) metav1.TableRow {
+func Row(_ *api.Resource, obj runtime.Object, now time.Time) metav1.TableRow {
 	return metav1.TableRow{Cells: cells(obj, now)}
 }
 
@@ -82,11 +79,7 @@ func cells(obj runtime.Object, now time.Time) []any {
 	case *corev1.Event:
 		return event(o, now)
 	case *eventsv1.Event:
-		stored, err := api.ByType(o).ToStored(o)
-		if err != nil {
-			return []any{}
-		}
-		return event(stored.(*corev1.Event), now)
+		return event(api.CoreEvent(o), now)
 	case *coordinationv1.Lease:
 		holder := ""
 		if o.Spec.HolderIdentity != nil {
@@ -110,32 +103,35 @@ func column(name, kind, description string, priority int32) metav1.TableColumnDe
 	return metav1.TableColumnDefinition{Name: name, Type: kind, Description: description, Priority: priority}
 }
 
-var (
-	nameColumn       = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "The object's name."}
-	ageColumn        = column("Age", "string", "Time since the object was created.", 0)
-	containersColumn = column("Containers", "string", "Names of the containers.", 1)
-	imagesColumn     = column("Images", "string", "Images of the containers.", 1)
-	selectorColumn   = column("Selector", "string", "Labels of the pods.", 1)
-)
+// nameColumn is the first of nearly all kinds.
+func nameColumn() metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: "The object's name."}
+}
 
-var (
-	plain            = []metav1.TableColumnDefinition{nameColumn, ageColumn}
-	namespaceColumns = []metav1.TableColumnDefinition{
-		nameColumn, column("Status", "string", "Active or Terminating.", 0), ageColumn,
-	}
-	configMapColumns = []metav1.TableColumnDefinition{
-		nameColumn, column("Data", "string", "Number of keys.", 0), ageColumn,
-	}
-	secretColumns = []metav1.TableColumnDefinition{
-		nameColumn, column("Type", "string", "What the secret is for.", 0), column("Data", "string", "Number of keys.", 0), ageColumn,
-	}
-	serviceAccountColumns = []metav1.TableColumnDefinition{
-		nameColumn, column("Secrets", "string", "Number of secrets that pods of the account may mount.", 0), ageColumn,
-	}
-	leaseColumns = []metav1.TableColumnDefinition{
-		nameColumn, column("Holder", "string", "Who holds the lease.", 0), ageColumn,
-	}
-)
+func ageColumn() metav1.TableColumnDefinition {
+	return column("Age", "string", "Time since the object was created.", 0)
+}
+
+func containersColumn() metav1.TableColumnDefinition {
+	return column("Containers", "string", "Names of the containers.", 1)
+}
+
+func imagesColumn() metav1.TableColumnDefinition {
+	return column("Images", "string", "Images of the containers.", 1)
+}
+
+func selectorColumn() metav1.TableColumnDefinition {
+	return column("Selector", "string", "Labels of the pods.", 1)
+}
+
+// between returns the columns of a kind that has few: name, middle, age.
+func between(middle ...metav1.TableColumnDefinition) []metav1.TableColumnDefinition {
+	return append(append([]metav1.TableColumnDefinition{nameColumn()}, middle...), ageColumn())
+}
+
+func dataColumn() metav1.TableColumnDefinition {
+	return column("Data", "string", "Number of keys.", 0)
+}
 
 // age returns the time from t to now as kubectl prints it.
 func age(t metav1.Time, now time.Time) string {

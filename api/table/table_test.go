@@ -197,12 +197,18 @@ func TestPod(t *testing.T) {
 		"init crashes":          {"", inits, `phase: Pending, initContainerStatuses: [` + status("i", `waiting: {reason: CrashLoopBackOff}`, `, ready: false, restartCount: 2`) + `]`, "0/2", "Init:CrashLoopBackOff", "2"},
 		"init fails":            {"", inits, `phase: Failed, initContainerStatuses: [` + status("i", `terminated: {exitCode: 1, reason: Error}`, notReady) + `]`, "0/2", "Init:Error", "0"},
 		"init fails, no reason": {"", inits, `phase: Failed, initContainerStatuses: [` + status("i", `terminated: {exitCode: 3}`, notReady) + `]`, "0/2", "Init:ExitCode:3", "0"},
-		"inits done": {"", inits, `phase: Running, initContainerStatuses: [` + status("i", finished, `, ready: true, restartCount: 5`) + `, ` + status("j", finished, ok) + `], containerStatuses: [` + status("a", running, ok) + `, ` + status("b", running, ok) + `]`,
-			"2/2", "Running", "0"},
-		"initialized before": {"", inits, `phase: Running, conditions: [` + initDone + `], initContainerStatuses: [` + status("i", running, notReady) + `], containerStatuses: [` + status("a", `waiting: {reason: ImagePullBackOff}`, notReady) + `]`,
-			"0/2", "ImagePullBackOff", "0"},
-		"sidecar": {"", sidecar, `phase: Running, initContainerStatuses: [` + status("s", running, `, started: true, ready: true, restartCount: 1`) + `], containerStatuses: [` + status("a", running, ok) + `, ` + status("b", running, ok) + `]`,
-			"3/3", "Running", "1"},
+		"inits done": {
+			"", inits, `phase: Running, initContainerStatuses: [` + status("i", finished, `, ready: true, restartCount: 5`) + `, ` + status("j", finished, ok) + `], containerStatuses: [` + status("a", running, ok) + `, ` + status("b", running, ok) + `]`,
+			"2/2", "Running", "0",
+		},
+		"initialized before": {
+			"", inits, `phase: Running, conditions: [` + initDone + `], initContainerStatuses: [` + status("i", running, notReady) + `], containerStatuses: [` + status("a", `waiting: {reason: ImagePullBackOff}`, notReady) + `]`,
+			"0/2", "ImagePullBackOff", "0",
+		},
+		"sidecar": {
+			"", sidecar, `phase: Running, initContainerStatuses: [` + status("s", running, `, started: true, ready: true, restartCount: 1`) + `], containerStatuses: [` + status("a", running, ok) + `, ` + status("b", running, ok) + `]`,
+			"3/3", "Running", "1",
+		},
 		"sidecar starts": {"", sidecar, `phase: Pending, initContainerStatuses: [` + status("s", running, `, started: false, ready: false, restartCount: 0`) + `]`, "0/3", "Init:0/1", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {

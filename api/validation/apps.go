@@ -124,7 +124,16 @@ func amount(v *intstr.IntOrString) int {
 	return n
 }
 
-func deploymentStatus(f *faults, s, old *appsv1.DeploymentStatus, path *field.Path) {
+func deploymentUpdate(f *faults, d, old *appsv1.Deployment) {
+	immutable(f, field.NewPath("spec", "selector"), d.Spec.Selector, old.Spec.Selector)
+}
+
+func replicaSetUpdate(f *faults, r, old *appsv1.ReplicaSet) {
+	immutable(f, field.NewPath("spec", "selector"), r.Spec.Selector, old.Spec.Selector)
+}
+
+func deploymentStatus(f *faults, d, was *appsv1.Deployment) {
+	s, old, path := &d.Status, &was.Status, field.NewPath("status")
 	f.nonNegative(path.Child("observedGeneration"), s.ObservedGeneration)
 	counts(f, path, map[string]int32{
 		"replicas": s.Replicas, "updatedReplicas": s.UpdatedReplicas, "readyReplicas": s.ReadyReplicas,

@@ -163,14 +163,7 @@ func mounts(f *faults, ctx *podContext, c *corev1.Container, path *field.Path) {
 			f.invalid(p.Child("mountPath"), m.MountPath, "must be unique")
 		}
 		seen.Insert(m.MountPath)
-		for _, d := range c.VolumeDevices {
-			if d.Name == m.Name {
-				f.invalid(p.Child("name"), m.Name, "must not already exist in volumeDevices")
-			}
-			if d.DevicePath == m.MountPath {
-				f.invalid(p.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
-			}
-		}
+		notDevice(f, m, c.VolumeDevices, p)
 		if m.SubPath != "" {
 			descending(f, m.SubPath, path.Child("subPath"))
 		}
@@ -189,6 +182,18 @@ func mounts(f *faults, ctx *podContext, c *corev1.Container, path *field.Path) {
 		}
 		if r := m.RecursiveReadOnly; r != nil {
 			recursive(f, m, *r, p.Child("recursiveReadOnly"))
+		}
+	}
+}
+
+// notDevice checks that a volume is not a device of the same container, too.
+func notDevice(f *faults, m *corev1.VolumeMount, devices []corev1.VolumeDevice, p *field.Path) {
+	for _, d := range devices {
+		if d.Name == m.Name {
+			f.invalid(p.Child("name"), m.Name, "must not already exist in volumeDevices")
+		}
+		if d.DevicePath == m.MountPath {
+			f.invalid(p.Child("mountPath"), m.MountPath, "must not already exist as a path in volumeDevices")
 		}
 	}
 }

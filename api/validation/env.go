@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +80,8 @@ func envFrom(f *faults, list []corev1.EnvFromSource, path *field.Path) {
 
 // The fields of a pod that its containers can be told, in the order of
 // upstream's text.
+//
+//nolint:gochecknoglobals // constant lists
 var (
 	envFields = []string{
 		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -117,20 +120,11 @@ func fieldRef(f *faults, r *corev1.ObjectFieldSelector, allowed []string, path *
 		f.invalid(path, key, validation.IsQualifiedName(key)...)
 	case subscript:
 		f.invalid(fieldPath, r.FieldPath, "error converting fieldPath: field label does not support subscript")
-	case !has(podFields, name):
+	case !slices.Contains(podFields, name):
 		f.invalid(fieldPath, r.FieldPath, "error converting fieldPath: field label not supported: "+name)
-	case !has(allowed, name):
+	case !slices.Contains(allowed, name):
 		f.add(field.NotSupported(fieldPath, name, allowed))
 	}
-}
-
-func has(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 func resourceFieldRef(f *faults, r *corev1.ResourceFieldSelector, volume bool, path *field.Path) {
@@ -139,7 +133,7 @@ func resourceFieldRef(f *faults, r *corev1.ResourceFieldSelector, volume bool, p
 		f.required(path.Child("containerName"))
 	case r.Resource == "":
 		f.required(path.Child("resource"))
-	case !has(containerFields, r.Resource) && !strings.HasPrefix(r.Resource, "requests.hugepages-") && !strings.HasPrefix(r.Resource, "limits.hugepages-"):
+	case !slices.Contains(containerFields, r.Resource) && !strings.HasPrefix(r.Resource, "requests.hugepages-") && !strings.HasPrefix(r.Resource, "limits.hugepages-"):
 		f.add(field.NotSupported(path.Child("resource"), r.Resource, containerFields))
 	}
 	if r.Divisor.IsZero() {
@@ -153,7 +147,7 @@ func resourceFieldRef(f *faults, r *corev1.ResourceFieldSelector, volume bool, p
 			f.invalid(path.Child("divisor"), r.Divisor, "only divisor's values 1m and 1 are supported with the cpu resource")
 		}
 	case name == "memory", name == "ephemeral-storage", strings.HasPrefix(name, "hugepages-"):
-		if !has(byteUnits, divisor) {
+		if !slices.Contains(byteUnits, divisor) {
 			kind := "memory"
 			if name != "memory" {
 				kind = "local ephemeral storage"
@@ -167,4 +161,5 @@ func resourceFieldRef(f *faults, r *corev1.ResourceFieldSelector, volume bool, p
 	}
 }
 
+//nolint:gochecknoglobals // a constant list
 var byteUnits = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}

@@ -53,12 +53,7 @@ func short(f *faults, name, value string) {
 // newEvent checks a new event in the form of events.k8s.io, which may use none
 // of the fields of the old sort.
 func newEvent(f *faults, e *eventsv1.Event) {
-	stored, err := api.ByType(e).ToStored(e)
-	if err != nil {
-		f.add(field.InternalError(nil, err))
-		return
-	}
-	event(f, stored.(*corev1.Event), "reportingController")
+	event(f, api.CoreEvent(e), "reportingController")
 	if s := e.Series; s != nil {
 		if s.Count < 2 {
 			f.invalid(field.NewPath("series.count"), "", "should be at least 2")
@@ -91,12 +86,7 @@ func newEvent(f *faults, e *eventsv1.Event) {
 // eventUpdate checks an event that is to replace old: only its series and its
 // metadata may change.
 func eventUpdate(f *faults, e, old *eventsv1.Event) {
-	stored, err := api.ByType(e).ToStored(e)
-	if err != nil {
-		f.add(field.InternalError(nil, err))
-		return
-	}
-	event(f, stored.(*corev1.Event), "reportingController")
+	event(f, api.CoreEvent(e), "reportingController")
 	for _, c := range []struct {
 		name       string
 		value, old any

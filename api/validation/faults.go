@@ -58,5 +58,30 @@ func oneOfPtr[T ~string](f *faults, path *field.Path, value *T, allowed ...T) {
 	}
 }
 
+// A choice is one of several fields of which one is to be set.
+type choice struct {
+	name string
+	set  bool
+	// check checks the field at path; it is called only if the field is set.
+	check func(path *field.Path)
+}
+
+// choose checks the first choice that is set, refuses the others with the text
+// tooMany, and returns how many are set.
+func choose(f *faults, path *field.Path, tooMany string, choices ...choice) int {
+	n := 0
+	for _, c := range choices {
+		if !c.set {
+			continue
+		}
+		if n++; n > 1 {
+			f.add(field.Forbidden(path.Child(c.name), tooMany))
+			continue
+		}
+		c.check(path.Child(c.name))
+	}
+	return n
+}
+
 // sortedKeys makes the order of faults the same each time.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

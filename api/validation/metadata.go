@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,10 +22,24 @@ func nameRule(r *api.Resource) metavalidation.ValidateNameFunc {
 		return metavalidation.NameIsDNSLabel
 	case "Event":
 		if r.Group == "" { // old clients name them after anything
-			return pathvalidation.ValidatePathSegmentName
+			return pathSegment
 		}
 	}
 	return metavalidation.NameIsDNSSubdomain
+}
+
+// pathSegment is the rule for names that only have to fit into a URL.
+func pathSegment(name string, prefix bool) []string {
+	if !prefix && (name == "." || name == "..") {
+		return []string{"may not be '" + name + "'"}
+	}
+	var msgs []string
+	for _, s := range []string{"/", "%"} {
+		if strings.Contains(name, s) {
+			msgs = append(msgs, "may not contain '"+s+"'")
+		}
+	}
+	return msgs
 }
 
 // metadata checks the metadata of a new object of a kind in the table.

@@ -26,6 +26,7 @@ const (
 	maxMemoryMiB     = 128
 )
 
+//nolint:gochecknoglobals // built once, never changed
 var digestForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
 func wasmModule(f *faults, spec *pluginsv1.WasmModuleSpec, path *field.Path) {

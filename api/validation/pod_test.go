@@ -230,8 +230,10 @@ func TestUpdatePod(t *testing.T) {
 		"fewer gates":           {podWith(`schedulingGates: [{name: a}, {name: b}]`), podWith(`schedulingGates: [{name: b}]`), nil},
 		"more gates":            {podWith(`schedulingGates: [{name: a}]`), podWith(`schedulingGates: [{name: a}, {name: b}]`), []string{`spec.schedulingGates[1]: Forbidden: only deletion is allowed, but found new scheduling gate 'b'`}},
 		"selector behind gates": {podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b}`), podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b, c: d}`), nil},
-		"other selector behind gates": {podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b}`), podWith(`schedulingGates: [{name: a}], nodeSelector: {a: c}`),
-			[]string{`spec.nodeSelector: Invalid value: {"a":"c"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)`}},
+		"other selector behind gates": {
+			podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b}`), podWith(`schedulingGates: [{name: a}], nodeSelector: {a: c}`),
+			[]string{`spec.nodeSelector: Invalid value: {"a":"c"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)`},
+		},
 		"container":     {podWith(``), podWith(`initContainers: [{name: x, image: i}]`), []string{`spec.initContainers: Forbidden: pod updates may not add or remove containers`}},
 		"grace of old":  {podWith(`terminationGracePeriodSeconds: -1`), podWith(`terminationGracePeriodSeconds: 1`), nil},
 		"anything else": {podWith(`nodeName: n1`), podWith(`nodeName: m1`), []string{"spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"}},

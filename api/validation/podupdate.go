@@ -13,6 +13,8 @@ import (
 )
 
 // updatable names what an update of a pod may change, as upstream does.
+//
+//nolint:gochecknoglobals // a constant list
 var updatable = []string{
 	"`spec.containers[*].image`",
 	"`spec.initContainers[*].image`",
@@ -127,7 +129,8 @@ func gatedUpdate(f *faults, rest, old *corev1.PodSpec, spec *field.Path) {
 }
 
 // podStatus checks the status of a pod that is to replace old.
-func podStatus(f *faults, p, old *corev1.Pod, path *field.Path) {
+func podStatus(f *faults, p, old *corev1.Pod) {
+	path := field.NewPath("status")
 	if p.Spec.NodeName != old.Spec.NodeName {
 		f.add(field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
 	}

@@ -75,32 +75,21 @@ func probe(f *faults, b *corev1.Probe, grace int64, path *field.Path) bool {
 
 // handler checks that exactly one of the actions is there, and that it is right.
 func handler(f *faults, h corev1.LifecycleHandler, grpc *corev1.GRPCAction, grace int64, path *field.Path) {
-	n := 0
-	one := func(name string, set bool) bool {
-		if !set {
-			return false
-		}
-		n++
-		if n > 1 {
-			f.add(field.Forbidden(path.Child(name), "may not specify more than 1 handler type"))
-		}
-		return n == 1
-	}
-	if one("exec", h.Exec != nil) && len(h.Exec.Command) == 0 {
-		f.required(path.Child("exec", "command"))
-	}
-	if one("httpGet", h.HTTPGet != nil) {
-		httpGet(f, h.HTTPGet, path.Child("httpGet"))
-	}
-	if one("tcpSocket", h.TCPSocket != nil) {
-		portOrName(f, h.TCPSocket.Port, path.Child("tcpSocket"))
-	}
-	if one("grpc", grpc != nil) {
-		portOrName(f, intstr.FromInt32(grpc.Port), path.Child("grpc"))
-	}
-	if one("sleep", h.Sleep != nil) && (h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace) {
-		f.invalid(path.Child("sleep"), h.Sleep.Seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", grace))
-	}
+	n := choose(f, path, "may not specify more than 1 handler type",
+		choice{"exec", h.Exec != nil, func(p *field.Path) {
+			if len(h.Exec.Command) == 0 {
+				f.required(p.Child("command"))
+			}
+		}},
+		choice{"httpGet", h.HTTPGet != nil, func(p *field.Path) { httpGet(f, h.HTTPGet, p) }},
+		choice{"tcpSocket", h.TCPSocket != nil, func(p *field.Path) { portOrName(f, h.TCPSocket.Port, p) }},
+		choice{"grpc", grpc != nil, func(p *field.Path) { portOrName(f, intstr.FromInt32(grpc.Port), p) }},
+		choice{"sleep", h.Sleep != nil, func(p *field.Path) {
+			if h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace {
+				f.invalid(p, h.Sleep.Seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", grace))
+			}
+		}},
+	)
 	if n == 0 {
 		f.add(field.Required(path, "must specify a handler type"))
 	}

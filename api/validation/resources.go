@@ -119,8 +119,9 @@ func isStandard(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return true
+	default:
+		return isHugePage(name)
 	}
-	return isHugePage(name)
 }
 
 // isQuotaOnly says whether a resource can be counted but not given to a container.
@@ -132,8 +133,9 @@ func isQuotaOnly(name corev1.ResourceName) bool {
 		corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceStorage,
 		corev1.ResourceRequestsStorage, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
 		return true
+	default:
+		return strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 	}
-	return strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
 func isHugePage(name corev1.ResourceName) bool {
@@ -152,6 +154,7 @@ func isInteger(name corev1.ResourceName) bool {
 		corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
 		corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
 		return true
+	default:
+		return !isNative(name)
 	}
-	return !isNative(name)
 }

@@ -14,6 +14,7 @@ import (
 
 const sysctlForm = `([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?`
 
+//nolint:gochecknoglobals // built once, never changed
 var sysctlRegexp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^" + sysctlForm + "$") })
 
 const maxSysctl = 253

@@ -3,6 +3,8 @@
 package validation
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -44,26 +46,26 @@ func Update(obj, old api.Object) field.ErrorList {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		pod(f, o)
-		podUpdate(f, o, old.(*corev1.Pod))
+		with(f, o, old, podUpdate)
 	case *corev1.Event:
 		event(f, o, "reportingComponent")
 	case *eventsv1.Event:
-		eventUpdate(f, o, old.(*eventsv1.Event))
+		with(f, o, old, eventUpdate)
 	case *corev1.ConfigMap:
 		rules(f, obj)
-		configMapUpdate(f, o, old.(*corev1.ConfigMap))
+		with(f, o, old, configMapUpdate)
 	case *corev1.Secret:
 		rules(f, obj)
-		secretUpdate(f, o, old.(*corev1.Secret))
+		with(f, o, old, secretUpdate)
 	case *corev1.Node:
 		rules(f, obj)
-		nodeUpdate(f, o, old.(*corev1.Node))
+		with(f, o, old, nodeUpdate)
 	case *appsv1.Deployment:
 		rules(f, obj)
-		immutable(f, field.NewPath("spec", "selector"), o.Spec.Selector, old.(*appsv1.Deployment).Spec.Selector)
+		with(f, o, old, deploymentUpdate)
 	case *appsv1.ReplicaSet:
 		rules(f, obj)
-		immutable(f, field.NewPath("spec", "selector"), o.Spec.Selector, old.(*appsv1.ReplicaSet).Spec.Selector)
+		with(f, o, old, replicaSetUpdate)
 	default:
 		rules(f, obj)
 	}
@@ -79,13 +81,13 @@ func UpdateStatus(obj, old api.Object) field.ErrorList {
 	path := field.NewPath("status")
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		podStatus(f, o, old.(*corev1.Pod), path)
+		with(f, o, old, podStatus)
 	case *corev1.Namespace:
 		namespaceStatus(f, o, path)
 	case *corev1.Node:
 		nodeStatus(f, &o.Status, path)
 	case *appsv1.Deployment:
-		deploymentStatus(f, &o.Status, &old.(*appsv1.Deployment).Status, path)
+		with(f, o, old, deploymentStatus)
 	case *appsv1.ReplicaSet:
 		replicaSetStatus(f, &o.Status, path)
 	case *pluginsv1.WasmModule:
@@ -94,6 +96,16 @@ func UpdateStatus(obj, old api.Object) field.ErrorList {
 		conditions(f, o.Status.Conditions, path)
 	}
 	return f.list
+}
+
+// with calls check with an object and the one that it is to replace.
+func with[T api.Object](f *faults, obj T, old api.Object, check func(f *faults, obj, old T)) {
+	o, ok := old.(T)
+	if !ok {
+		f.add(field.InternalError(nil, fmt.Errorf("a %T cannot replace a %T", obj, old)))
+		return
+	}
+	check(f, obj, o)
 }
 
 // rules checks what is the same for new and changed objects.

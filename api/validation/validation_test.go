@@ -26,11 +26,11 @@ type row struct {
 }
 
 // run checks new objects.
-func run[T api.Object](t *testing.T, make func() T, rows map[string]row) {
+func run[T api.Object](t *testing.T, empty func() T, rows map[string]row) {
 	t.Helper()
 	for name, tc := range rows {
 		t.Run(name, func(t *testing.T) {
-			obj := make()
+			obj := empty()
 			load(t, tc.in, obj)
 			compare(t, tc.want, texts(validation.Create(obj)))
 		})
@@ -71,8 +71,10 @@ func compare(t *testing.T, want, got []string) {
 	}
 }
 
-const qualified = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-const dnsSubdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+const (
+	qualified    = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+	dnsSubdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+)
 
 func TestMetadata(t *testing.T) {
 	run(t, func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, map[string]row{

@@ -26,131 +26,113 @@ func volumes(f *faults, list []corev1.Volume, byName map[string]*corev1.VolumeSo
 }
 
 // volumeSource checks that there is exactly one source, and that it is right.
-func volumeSource(f *faults, v *corev1.VolumeSource, p *field.Path) {
-	n := 0
-	// one is called for each kind of source and says whether to check it.
-	one := func(name string, set bool) bool {
-		if !set {
-			return false
-		}
-		n++
-		if n > 1 {
-			f.add(field.Forbidden(p.Child(name), "may not specify more than 1 volume type"))
-		}
-		return n == 1
+func volumeSource(f *faults, v *corev1.VolumeSource, path *field.Path) {
+	const tooMany = "may not specify more than 1 volume type"
+	if choose(f, path, tooMany, append(ownSources(f, v), otherSources(f, v)...)...) == 0 {
+		f.add(field.Required(path, "must specify a volume type"))
 	}
-	need := func(source string, values ...string) { // name, value, name, value
-		for i := 0; i < len(values); i += 2 {
-			f.needed(p.Child(source, values[i]), values[i+1], nil)
-		}
+}
+
+// need checks that the values, each behind its name, are not empty.
+func need(f *faults, p *field.Path, namesAndValues ...string) {
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		f.needed(p.Child(namesAndValues[i]), namesAndValues[i+1], nil)
 	}
-	if one("emptyDir", v.EmptyDir != nil) {
-		if l := v.EmptyDir.SizeLimit; l != nil && l.Sign() < 0 {
-			f.add(field.Forbidden(p.Child("emptyDir", "sizeLimit"), "SizeLimit field must be a valid resource quantity"))
-		}
+}
+
+// ownSources are the sources that a node agent has by itself.
+func ownSources(f *faults, v *corev1.VolumeSource) []choice {
+	return []choice{
+		{"emptyDir", v.EmptyDir != nil, func(p *field.Path) {
+			if l := v.EmptyDir.SizeLimit; l != nil && l.Sign() < 0 {
+				f.add(field.Forbidden(p.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity"))
+			}
+		}},
+		{"hostPath", v.HostPath != nil, func(p *field.Path) { hostPath(f, v.HostPath, p) }},
+		{"secret", v.Secret != nil, func(p *field.Path) {
+			f.needed(p.Child("secretName"), v.Secret.SecretName, nil)
+			fileMode(f, v.Secret.DefaultMode, p.Child("defaultMode"))
+			keysToPaths(f, v.Secret.Items, p.Child("items"))
+		}},
+		{"configMap", v.ConfigMap != nil, func(p *field.Path) {
+			f.needed(p.Child("name"), v.ConfigMap.Name, nil)
+			fileMode(f, v.ConfigMap.DefaultMode, p.Child("defaultMode"))
+			keysToPaths(f, v.ConfigMap.Items, p.Child("items"))
+		}},
+		{"downwardAPI", v.DownwardAPI != nil, func(p *field.Path) {
+			fileMode(f, v.DownwardAPI.DefaultMode, p.Child("defaultMode"))
+			downward(f, v.DownwardAPI.Items, p)
+		}},
+		{"projected", v.Projected != nil, func(p *field.Path) {
+			fileMode(f, v.Projected.DefaultMode, p.Child("defaultMode"))
+			projections(f, v.Projected.Sources, p.Child("sources"))
+		}},
+		{"image", v.Image != nil, func(p *field.Path) {
+			f.needed(p.Child("reference"), v.Image.Reference, nil)
+			oneOf(f, p.Child("pullPolicy"), v.Image.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+		}},
 	}
-	if one("hostPath", v.HostPath != nil) {
-		hostPath(f, v.HostPath, p.Child("hostPath"))
+}
+
+// otherSources are the sources that drivers provide. Little is asked of them.
+func otherSources(f *faults, v *corev1.VolumeSource) []choice {
+	return []choice{
+		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(p *field.Path) {
+			f.needed(p.Child("claimName"), v.PersistentVolumeClaim.ClaimName, nil)
+		}},
+		{"ephemeral", v.Ephemeral != nil, func(p *field.Path) {
+			if v.Ephemeral.VolumeClaimTemplate == nil {
+				f.required(p.Child("volumeClaimTemplate"))
+			}
+		}},
+		{"csi", v.CSI != nil, func(p *field.Path) { need(f, p, "driver", v.CSI.Driver) }},
+		{"nfs", v.NFS != nil, func(p *field.Path) {
+			need(f, p, "server", v.NFS.Server, "path", v.NFS.Path)
+			if v.NFS.Path != "" && !path.IsAbs(v.NFS.Path) {
+				f.invalid(p.Child("path"), v.NFS.Path, "must be an absolute path")
+			}
+		}},
+		{"gitRepo", v.GitRepo != nil, func(p *field.Path) { need(f, p, "repository", v.GitRepo.Repository) }},
+		{"gcePersistentDisk", v.GCEPersistentDisk != nil, func(p *field.Path) { need(f, p, "pdName", v.GCEPersistentDisk.PDName) }},
+		{"awsElasticBlockStore", v.AWSElasticBlockStore != nil, func(p *field.Path) { need(f, p, "volumeID", v.AWSElasticBlockStore.VolumeID) }},
+		{"iscsi", v.ISCSI != nil, func(p *field.Path) { need(f, p, "targetPortal", v.ISCSI.TargetPortal, "iqn", v.ISCSI.IQN) }},
+		{"glusterfs", v.Glusterfs != nil, func(p *field.Path) { need(f, p, "endpoints", v.Glusterfs.EndpointsName, "path", v.Glusterfs.Path) }},
+		{"flocker", v.Flocker != nil, func(p *field.Path) {
+			if v.Flocker.DatasetName == "" && v.Flocker.DatasetUUID == "" {
+				f.add(field.Required(p, "one of datasetName and datasetUUID is required"))
+			}
+		}},
+		{"rbd", v.RBD != nil, func(p *field.Path) {
+			need(f, p, "image", v.RBD.RBDImage)
+			some(f, v.RBD.CephMonitors, p.Child("monitors"))
+		}},
+		{"cinder", v.Cinder != nil, func(p *field.Path) { need(f, p, "volumeID", v.Cinder.VolumeID) }},
+		{"cephfs", v.CephFS != nil, func(p *field.Path) { some(f, v.CephFS.Monitors, p.Child("monitors")) }},
+		{"quobyte", v.Quobyte != nil, func(p *field.Path) { need(f, p, "registry", v.Quobyte.Registry, "volume", v.Quobyte.Volume) }},
+		{"fc", v.FC != nil, func(p *field.Path) {
+			if len(v.FC.TargetWWNs) == 0 && len(v.FC.WWIDs) == 0 {
+				f.add(field.Required(p.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
+			}
+		}},
+		{"flexVolume", v.FlexVolume != nil, func(p *field.Path) { need(f, p, "driver", v.FlexVolume.Driver) }},
+		{"azureFile", v.AzureFile != nil, func(p *field.Path) {
+			need(f, p, "secretName", v.AzureFile.SecretName, "shareName", v.AzureFile.ShareName)
+		}},
+		{"vsphereVolume", v.VsphereVolume != nil, func(p *field.Path) { need(f, p, "volumePath", v.VsphereVolume.VolumePath) }},
+		{"photonPersistentDisk", v.PhotonPersistentDisk != nil, func(p *field.Path) { need(f, p, "pdID", v.PhotonPersistentDisk.PdID) }},
+		{"portworxVolume", v.PortworxVolume != nil, func(p *field.Path) { need(f, p, "volumeID", v.PortworxVolume.VolumeID) }},
+		{"azureDisk", v.AzureDisk != nil, func(p *field.Path) { need(f, p, "diskName", v.AzureDisk.DiskName, "diskURI", v.AzureDisk.DataDiskURI) }},
+		{"storageos", v.StorageOS != nil, func(p *field.Path) { need(f, p, "volumeName", v.StorageOS.VolumeName) }},
+		{"scaleIO", v.ScaleIO != nil, func(p *field.Path) {
+			need(f, p, "gateway", v.ScaleIO.Gateway, "system", v.ScaleIO.System, "volumeName", v.ScaleIO.VolumeName)
+		}},
 	}
-	if one("gitRepo", v.GitRepo != nil) {
-		need("gitRepo", "repository", v.GitRepo.Repository)
-	}
-	if one("gcePersistentDisk", v.GCEPersistentDisk != nil) {
-		need("gcePersistentDisk", "pdName", v.GCEPersistentDisk.PDName)
-	}
-	if one("awsElasticBlockStore", v.AWSElasticBlockStore != nil) {
-		need("awsElasticBlockStore", "volumeID", v.AWSElasticBlockStore.VolumeID)
-	}
-	if one("secret", v.Secret != nil) {
-		need("secret", "secretName", v.Secret.SecretName)
-		fileMode(f, v.Secret.DefaultMode, p.Child("secret", "defaultMode"))
-		keysToPaths(f, v.Secret.Items, p.Child("secret", "items"))
-	}
-	if one("nfs", v.NFS != nil) {
-		need("nfs", "server", v.NFS.Server, "path", v.NFS.Path)
-		if v.NFS.Path != "" && !path.IsAbs(v.NFS.Path) {
-			f.invalid(p.Child("nfs", "path"), v.NFS.Path, "must be an absolute path")
-		}
-	}
-	if one("iscsi", v.ISCSI != nil) {
-		need("iscsi", "targetPortal", v.ISCSI.TargetPortal, "iqn", v.ISCSI.IQN)
-	}
-	if one("glusterfs", v.Glusterfs != nil) {
-		need("glusterfs", "endpoints", v.Glusterfs.EndpointsName, "path", v.Glusterfs.Path)
-	}
-	if one("flocker", v.Flocker != nil) && v.Flocker.DatasetName == "" && v.Flocker.DatasetUUID == "" {
-		f.add(field.Required(p.Child("flocker"), "one of datasetName and datasetUUID is required"))
-	}
-	if one("persistentVolumeClaim", v.PersistentVolumeClaim != nil) {
-		need("persistentVolumeClaim", "claimName", v.PersistentVolumeClaim.ClaimName)
-	}
-	if one("rbd", v.RBD != nil) {
-		need("rbd", "image", v.RBD.RBDImage)
-		if len(v.RBD.CephMonitors) == 0 {
-			f.required(p.Child("rbd", "monitors"))
-		}
-	}
-	if one("cinder", v.Cinder != nil) {
-		need("cinder", "volumeID", v.Cinder.VolumeID)
-	}
-	if one("cephfs", v.CephFS != nil) && len(v.CephFS.Monitors) == 0 {
-		f.required(p.Child("cephfs", "monitors"))
-	}
-	if one("quobyte", v.Quobyte != nil) {
-		need("quobyte", "registry", v.Quobyte.Registry, "volume", v.Quobyte.Volume)
-	}
-	if one("downwardAPI", v.DownwardAPI != nil) {
-		fileMode(f, v.DownwardAPI.DefaultMode, p.Child("downwardAPI", "defaultMode"))
-		downward(f, v.DownwardAPI.Items, p.Child("downwardAPI"))
-	}
-	if one("fc", v.FC != nil) && len(v.FC.TargetWWNs) == 0 && len(v.FC.WWIDs) == 0 {
-		f.add(field.Required(p.Child("fc", "targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
-	}
-	if one("flexVolume", v.FlexVolume != nil) {
-		need("flexVolume", "driver", v.FlexVolume.Driver)
-	}
-	if one("configMap", v.ConfigMap != nil) {
-		need("configMap", "name", v.ConfigMap.Name)
-		fileMode(f, v.ConfigMap.DefaultMode, p.Child("configMap", "defaultMode"))
-		keysToPaths(f, v.ConfigMap.Items, p.Child("configMap", "items"))
-	}
-	if one("azureFile", v.AzureFile != nil) {
-		need("azureFile", "secretName", v.AzureFile.SecretName, "shareName", v.AzureFile.ShareName)
-	}
-	if one("vsphereVolume", v.VsphereVolume != nil) {
-		need("vsphereVolume", "volumePath", v.VsphereVolume.VolumePath)
-	}
-	if one("photonPersistentDisk", v.PhotonPersistentDisk != nil) {
-		need("photonPersistentDisk", "pdID", v.PhotonPersistentDisk.PdID)
-	}
-	if one("portworxVolume", v.PortworxVolume != nil) {
-		need("portworxVolume", "volumeID", v.PortworxVolume.VolumeID)
-	}
-	if one("azureDisk", v.AzureDisk != nil) {
-		need("azureDisk", "diskName", v.AzureDisk.DiskName, "diskURI", v.AzureDisk.DataDiskURI)
-	}
-	if one("storageos", v.StorageOS != nil) {
-		need("storageos", "volumeName", v.StorageOS.VolumeName)
-	}
-	if one("projected", v.Projected != nil) {
-		fileMode(f, v.Projected.DefaultMode, p.Child("projected", "defaultMode"))
-		projections(f, v.Projected.Sources, p.Child("projected", "sources"))
-	}
-	if one("scaleIO", v.ScaleIO != nil) {
-		need("scaleIO", "gateway", v.ScaleIO.Gateway, "system", v.ScaleIO.System, "volumeName", v.ScaleIO.VolumeName)
-	}
-	if one("csi", v.CSI != nil) {
-		need("csi", "driver", v.CSI.Driver)
-	}
-	if one("ephemeral", v.Ephemeral != nil) && v.Ephemeral.VolumeClaimTemplate == nil {
-		f.required(p.Child("ephemeral", "volumeClaimTemplate"))
-	}
-	if one("image", v.Image != nil) {
-		need("image", "reference", v.Image.Reference)
-		oneOf(f, p.Child("image", "pullPolicy"), v.Image.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
-	}
-	if n == 0 {
-		f.add(field.Required(p, "must specify a volume type"))
+}
+
+// some checks that a list is not empty.
+func some(f *faults, list []string, p *field.Path) {
+	if len(list) == 0 {
+		f.required(p)
 	}
 }
 
@@ -206,73 +188,56 @@ func downward(f *faults, items []corev1.DownwardAPIVolumeFile, path *field.Path)
 	}
 }
 
+// projections checks the parts of a projected volume, which share a directory.
 func projections(f *faults, list []corev1.VolumeProjection, path *field.Path) {
+	const tooMany = "may not specify more than 1 volume type per source"
 	taken := sets.New[string]()
+	// file checks that only one part makes a file.
+	file := func(owner, target string) {
+		if target != "" && taken.Has(target) {
+			f.invalid(path, owner, "conflicting duplicate paths: "+target)
+		}
+		taken.Insert(target)
+	}
+	keys := func(name string, items []corev1.KeyToPath, p *field.Path) {
+		f.needed(p.Child("name"), name, nil)
+		keysToPaths(f, items, p.Child("items"))
+		for _, item := range items {
+			file(name, item.Path)
+		}
+	}
 	for i := range list {
 		s, p := &list[i], path.Index(i)
-		n := 0
-		one := func(name string, set bool) bool {
-			if !set {
-				return false
-			}
-			n++
-			if n > 1 {
-				f.add(field.Forbidden(p.Child(name), "may not specify more than 1 volume type per source"))
-			}
-			return n == 1
-		}
-		file := func(owner, target string) {
-			if target == "" {
-				return
-			}
-			if taken.Has(target) {
-				f.invalid(path, owner, "conflicting duplicate paths: "+target)
-			}
-			taken.Insert(target)
-		}
-		if one("secret", s.Secret != nil) {
-			f.needed(p.Child("secret", "name"), s.Secret.Name, nil)
-			keysToPaths(f, s.Secret.Items, p.Child("secret", "items"))
-			for _, item := range s.Secret.Items {
-				file(s.Secret.Name, item.Path)
-			}
-		}
-		if one("configMap", s.ConfigMap != nil) {
-			f.needed(p.Child("configMap", "name"), s.ConfigMap.Name, nil)
-			keysToPaths(f, s.ConfigMap.Items, p.Child("configMap", "items"))
-			for _, item := range s.ConfigMap.Items {
-				file(s.ConfigMap.Name, item.Path)
-			}
-		}
-		if one("downwardAPI", s.DownwardAPI != nil) {
-			downward(f, s.DownwardAPI.Items, p.Child("downwardAPI"))
-			for _, item := range s.DownwardAPI.Items {
-				file("downwardAPI", item.Path)
-			}
-		}
-		if one("serviceAccountToken", s.ServiceAccountToken != nil) {
-			t := s.ServiceAccountToken
-			if t.ExpirationSeconds != nil {
-				expiration(f, *t.ExpirationSeconds, p.Child("serviceAccountToken", "expirationSeconds"))
-			}
-			filePath(f, t.Path, p.Child("serviceAccountToken", "path"))
-			file("serviceAccountToken", t.Path)
-		}
-		if one("clusterTrustBundle", s.ClusterTrustBundle != nil) {
-			b := s.ClusterTrustBundle
-			if (b.Name == nil) == (b.SignerName == nil) {
-				f.add(field.Required(p.Child("clusterTrustBundle"), "either name or signerName must be specified"))
-			}
-			filePath(f, b.Path, p.Child("clusterTrustBundle", "path"))
-			file("clusterTrustBundle", b.Path)
-		}
-		if one("podCertificate", s.PodCertificate != nil) {
-			c := s.PodCertificate
-			f.needed(p.Child("podCertificate", "signerName"), c.SignerName, nil)
-			f.needed(p.Child("podCertificate", "keyType"), c.KeyType, nil)
-			for _, target := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
-				file("podCertificate", target)
-			}
-		}
+		choose(f, p, tooMany,
+			choice{"secret", s.Secret != nil, func(p *field.Path) { keys(s.Secret.Name, s.Secret.Items, p) }},
+			choice{"configMap", s.ConfigMap != nil, func(p *field.Path) { keys(s.ConfigMap.Name, s.ConfigMap.Items, p) }},
+			choice{"downwardAPI", s.DownwardAPI != nil, func(p *field.Path) {
+				downward(f, s.DownwardAPI.Items, p)
+				for _, item := range s.DownwardAPI.Items {
+					file("downwardAPI", item.Path)
+				}
+			}},
+			choice{"serviceAccountToken", s.ServiceAccountToken != nil, func(p *field.Path) {
+				if d := s.ServiceAccountToken.ExpirationSeconds; d != nil {
+					expiration(f, *d, p.Child("expirationSeconds"))
+				}
+				filePath(f, s.ServiceAccountToken.Path, p.Child("path"))
+				file("serviceAccountToken", s.ServiceAccountToken.Path)
+			}},
+			choice{"clusterTrustBundle", s.ClusterTrustBundle != nil, func(p *field.Path) {
+				if (s.ClusterTrustBundle.Name == nil) == (s.ClusterTrustBundle.SignerName == nil) {
+					f.add(field.Required(p, "either name or signerName must be specified"))
+				}
+				filePath(f, s.ClusterTrustBundle.Path, p.Child("path"))
+				file("clusterTrustBundle", s.ClusterTrustBundle.Path)
+			}},
+			choice{"podCertificate", s.PodCertificate != nil, func(p *field.Path) {
+				c := s.PodCertificate
+				need(f, p, "signerName", c.SignerName, "keyType", c.KeyType)
+				for _, target := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
+					file("podCertificate", target)
+				}
+			}},
+		)
 	}
 }

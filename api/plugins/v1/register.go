@@ -10,7 +10,7 @@ import (
 const GroupName = "plugins.proa.io"
 
 // SchemeGroupVersion is the group and version of the types here.
-var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"}
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"} //nolint:gochecknoglobals // a constant in all but name
 
 // AddToScheme registers the types here.
 func AddToScheme(s *runtime.Scheme) error {

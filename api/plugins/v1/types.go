@@ -12,10 +12,10 @@ import (
 // spec.code or uploaded to the content subresource.
 type WasmModule struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	Spec   WasmModuleSpec   `json:"spec,omitempty"`
-	Status WasmModuleStatus `json:"status,omitempty"`
+	Spec   WasmModuleSpec   `json:"spec,omitempty,omitzero"`
+	Status WasmModuleStatus `json:"status,omitempty,omitzero"`
 }
 
 // WasmModuleSpec says where the code is.
@@ -42,7 +42,7 @@ type WasmModuleStatus struct {
 // WasmModuleList is a list of WasmModules.
 type WasmModuleList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
 
 	Items []WasmModule `json:"items"`
 }
@@ -52,10 +52,10 @@ type WasmModuleList struct {
 // An AdmissionPlugin has a module called for writes that match its rules.
 type AdmissionPlugin struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	Spec   AdmissionPluginSpec   `json:"spec,omitempty"`
-	Status AdmissionPluginStatus `json:"status,omitempty"`
+	Spec   AdmissionPluginSpec   `json:"spec,omitempty,omitzero"`
+	Status AdmissionPluginStatus `json:"status,omitempty,omitzero"`
 }
 
 // A Phase is a part of admission.
@@ -122,7 +122,7 @@ type PluginFailure struct {
 // AdmissionPluginList is a list of AdmissionPlugins.
 type AdmissionPluginList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
 
 	Items []AdmissionPlugin `json:"items"`
 }
