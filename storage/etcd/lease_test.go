@@ -51,7 +51,7 @@ func TestLeases(t *testing.T) {
 			}
 		}
 		fault = errors.New("no")
-		if _, err := l.get(t.Context(), time.Second); !errors.Is(err, fault) {
+		if _, err := l.get(t.Context(), 2*time.Second); !errors.Is(err, fault) {
 			t.Errorf("error %v", err)
 		}
 		if n := len(l.open); n != 1 {
