@@ -312,22 +312,3 @@ func TestExtract(t *testing.T) {
 		})
 	}
 }
-
-func TestMember(t *testing.T) {
-	for name, tc := range map[string]struct{ in, member, want string }{
-		"object":         {`{"kind":"Pod", "metadata" : {"name":"a"} }`, "metadata", `{"name":"a"}`},
-		"scalar":         {`{"kind":"Pod"}`, "kind", `"Pod"`},
-		"only at top":    {`{"a":{"kind":"Pod"}}`, "kind", ""},
-		"nothing":        {`{}`, "kind", ""},
-		"not an object":  {`["kind"]`, "kind", ""},
-		"value cut off":  {`{"kind":{"a":`, "kind", ""},
-		"written oddly":  {`{"k\u0069nd":1}`, "kind", "1"},
-		"nothing at all": {``, "kind", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := string(api.Member([]byte(tc.in), tc.member)); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
-	}
-}
