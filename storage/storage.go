@@ -1,15 +1,3 @@
-// Package storage is the contract between Proa and whatever keeps its state:
-// keys, bytes, revisions, events and errors. It knows no kind.
-//
-// A Store is a flat, ordered map from keys to bytes with one store-wide clock.
-// Every successful write moves the clock by one or more and stamps the written
-// key with the new value. The clock is what Kubernetes calls resourceVersion;
-// for etcd it is the mod revision.
-//
-// Values that a Store hands out are shared and must never be modified. Values
-// that a caller hands in belong to the Store from then on.
-//
-// Every Store passes the suite in storagetest.
 package storage
 
 import (
