@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -257,6 +258,23 @@ func (f *fixture) waitPlugin(name string, want metav1.ConditionStatus) (p *plugi
 		return err == nil && p.Status.ObservedGeneration == p.Generation && meta.IsStatusConditionPresentAndEqual(p.Status.Conditions, "Ready", want)
 	})
 	return p
+}
+
+// change changes a plugin's object.
+func (f *fixture) change(name string, change func(*pluginsv1.AdmissionPlugin)) {
+	f.t.Helper()
+	f.until("plugin "+name+" is changed", func() bool {
+		p, err := f.plugins.Get(f.t.Context(), "", name)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		change(p)
+		_, err = f.plugins.Update(f.t.Context(), p)
+		if err != nil && !apierrors.IsConflict(err) {
+			f.t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // create makes a ConfigMap with a generated name.

@@ -111,14 +111,7 @@ func TestBrokenMutationIsTheFaultOfItsPlugin(t *testing.T) {
 			if err != nil || cm.Labels["good"] != "yes" {
 				t.Errorf("ignored: %v, %v; want the other plugin's label", cm.Labels, err)
 			}
-			p, err := f.plugins.Get(t.Context(), "", "broken")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Spec.FailurePolicy = admissionregistrationv1.Fail
-			if _, err := f.plugins.Update(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			f.change("broken", func(p *pluginsv1.AdmissionPlugin) { p.Spec.FailurePolicy = admissionregistrationv1.Fail })
 			f.until("the write is refused", func() bool { _, err = f.create(map[string]string{"x": "y"}); return err != nil })
 			if !apierrors.IsInternalError(err) || !strings.HasPrefix(err.Error(), `admission plugin "broken" failed: BadReply: `) || !strings.Contains(err.Error(), tc.detail) {
 				t.Errorf("%v, want %s", err, tc.detail)
@@ -171,14 +164,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("%v failures in the metrics", failures)
 	}
 
-	p, err := f.plugins.Get(t.Context(), "", "spin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Spec.FailurePolicy = admissionregistrationv1.Ignore
-	if _, err := f.plugins.Update(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	f.change("spin", ignoring)
 	f.until("the failure is ignored", func() bool { _, err := f.create(nil); return err == nil })
 	resp, err := f.rest.Do(t.Context(), client.Request{Method: http.MethodPost, Path: "/api/v1/namespaces/default/configmaps", Body: []byte(`{"metadata":{"name":"w"}}`)})
 	if err != nil {
@@ -274,10 +260,9 @@ func TestSettings(t *testing.T) {
 		c := meta.FindStatusCondition(p.Status.Conditions, "Ready")
 		return c.Reason == "InvalidSettings" && strings.Contains(c.Message, "container must have a name and an image")
 	})
-	p.Spec.Settings = &runtime.RawExtension{Raw: []byte(`{"container":{"name":"proxy","image":"proxy:1"}}`)}
-	if _, err := f.plugins.Update(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	f.change("inject", func(p *pluginsv1.AdmissionPlugin) {
+		p.Spec.Settings = &runtime.RawExtension{Raw: []byte(`{"container":{"name":"proxy","image":"proxy:1"}}`)}
+	})
 	f.waitPlugin("inject", metav1.ConditionTrue)
 
 	pod := &corev1.Pod{

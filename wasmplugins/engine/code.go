@@ -84,7 +84,7 @@ func (e *Engine) Load(ctx context.Context, wasm []byte) (*Code, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		info.Globals, info.HiddenState = res.Globals, res.HiddenState
+		info.Globals, info.HiddenState, info.MemoryMin = res.Globals, res.HiddenState, int64(res.MemoryPages)<<16
 		c.Info, c.metered = *info, res.Module
 	} else {
 		c.CacheHit = true
@@ -141,9 +141,6 @@ func inspect(ctx context.Context, wasm []byte) (*Info, error) {
 	}
 	if len(m.ImportedMemories()) > 0 {
 		return nil, errors.New("the module imports its memory")
-	}
-	for _, mem := range m.ExportedMemories() {
-		info.MemoryMin = int64(mem.Min()) << 16
 	}
 	for _, s := range m.CustomSections() {
 		if !strings.HasPrefix(s.Name(), ".debug_") && s.Name() != "name" {

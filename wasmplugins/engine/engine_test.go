@@ -85,6 +85,10 @@ var evil = []struct {
 	{"grows memory", engine.Limits{Memory: 4 << 20}, func(m *Module) {
 		m.Func("run", nil, []byte{I32}, nil, Loop(Const32(1), Grow, Const32(0), Op(0x4e), BrIf(0)), Unreachable)
 	}, engine.OutOfMemory, "needed more than 4 MiB of memory"},
+	{"grows tables", engine.Limits{}, func(m *Module) { // a table is in the host's memory
+		m.Table(0)
+		m.Func("run", nil, []byte{I32}, nil, Op(0xd0, 0x70), Const32(1<<30), Op(0xfc, 15, 0), Const32(-1), Op(0x46), If(Unreachable), Const32(0))
+	}, engine.Trapped, "run: unreachable"},
 	{"fills memory", engine.Limits{Timeout: 30 * time.Millisecond, Fuel: 1 << 60}, func(m *Module) {
 		m.Func("run", nil, []byte{I32}, nil, Loop(Const32(0), Const32(1), Const32(page), Fill, Br(0)), Unreachable)
 	}, engine.DeadlineExceeded, "ran longer than 30ms"},
@@ -354,6 +358,24 @@ func le(b []byte) (v uint64) {
 	return v
 }
 
+func TestNoMemory(t *testing.T) {
+	e := newEngine(t, engine.Config{})
+	m := &Module{}
+	log := m.Import("proa", "log", []byte{I32, I32, I32}, nil)
+	m.Func("run", nil, []byte{I32}, nil, Const32(7))
+	m.Func("log", nil, nil, nil, Const32(0), Const32(0), Const32(0), Call(log))
+	p := start(t, e, m.Bytes(), engine.ProgramConfig{Name: "p", Exports: []string{"run", "log"}})
+	for range 3 {
+		if got, u, err := call(p); got != 7 || u.Memory != 0 || err != nil {
+			t.Errorf("%d, %+v, %v", got, u, err)
+		}
+		_, err := p.Do(context.Background(), engine.Call{}, func(i *engine.Instance) error { _, err := i.Call(1); return err })
+		if engine.ReasonOf(err) != engine.Trapped {
+			t.Errorf("log without a memory: %v", err)
+		}
+	}
+}
+
 func TestLoadErrors(t *testing.T) {
 	e := newEngine(t, engine.Config{})
 	for name, wasm := range map[string][]byte{
@@ -378,7 +400,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"import", func(m *Module) { m.Import("env", "open", nil, nil); m.Func("run", nil, nil, nil) }, engine.CapabilityDenied, "imports env.open"},
 		{"export", func(*Module) {}, engine.BadReply, "does not export the function run"},
-		{"memory", func(m *Module) { m.Memory(2000, 0); m.Func("run", nil, nil, nil) }, engine.OutOfMemory, "begins with 125 MiB of memory, the limit is 32 MiB"},
+		{"memory", func(m *Module) { m.HiddenMemory(2000); m.Func("run", nil, nil, nil) }, engine.OutOfMemory, "begins with 125 MiB of memory, the limit is 32 MiB"},
 		{"initialize", func(m *Module) { m.Func("run", nil, nil, nil); m.Func("_initialize", nil, nil, nil, Unreachable) }, engine.Trapped, "_initialize: unreachable"},
 		{"start spins", func(m *Module) {
 			m.Func("run", nil, nil, nil)

@@ -80,8 +80,8 @@ func (i *Instance) bind(mod api.Module) {
 	for _, name := range i.p.code.Globals {
 		i.globals = append(i.globals, global(name))
 	}
-	if m := mod.Memory(); m != nil {
-		i.memory = m
+	if i.linear != nil { // Memory is never nil, even if there is none
+		i.memory = mod.Memory()
 	}
 }
 

@@ -25,7 +25,7 @@ func (m *module) rewriteBody(code []byte, typeIndex uint32) []byte {
 	at := r.i
 	for range groups {
 		declared += uint64(r.u32())
-		r.byte()
+		checkValueType(r.byte())
 	}
 	if declared > uint64(m.o.MaxLocals) {
 		unsupported("function has %d locals, the limit is %d", declared, m.o.MaxLocals)

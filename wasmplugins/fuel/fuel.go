@@ -12,6 +12,7 @@
 //     budget, put fuel back, or panic to end the call.
 //   - Every function that calls another counts the depth of calls in a second
 //     global and calls the imported function Overflow when it is used up.
+//   - Tables get a maximum.
 //   - Mutable globals are exported, so that the host can take a snapshot of a
 //     warm instance and restore it.
 //
@@ -27,7 +28,7 @@ import (
 
 // Version changes when the output for the same input may change. It belongs
 // into the key of anything that caches rewritten modules.
-const Version = 1
+const Version = 2
 
 // What the rewritten module imports and exports beside its own.
 const (
@@ -81,8 +82,13 @@ type Options struct {
 	MaxBody int
 	// MaxFunctions is the most functions a module may define. Default 100,000.
 	MaxFunctions int
-	// MaxLocals is the most locals a function may have. Default 50,000.
+	// MaxLocals is the most locals a function may have. Default 10,000.
 	MaxLocals int
+	// MaxTable is how many elements a table may grow to: the engine would let
+	// it take all memory of the host. Default 131,072.
+	MaxTable int
+	// MaxTables is the most tables. Default 8.
+	MaxTables int
 }
 
 func (o Options) withDefaults() Options {
@@ -106,7 +112,9 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxModule, 16<<20)
 	def(&o.MaxBody, 128<<10)
 	def(&o.MaxFunctions, 100_000)
-	def(&o.MaxLocals, 50_000)
+	def(&o.MaxLocals, 10_000)
+	def(&o.MaxTable, 128<<10)
+	def(&o.MaxTables, 8)
 	return o
 }
 
@@ -116,6 +124,9 @@ type Result struct {
 	// Globals are the export names of the mutable globals, which together
 	// with the memory are the state of an instance.
 	Globals []string
+	// MemoryPages is how many pages of 64 KiB the memory has at first; 0 may
+	// also mean that there is no memory.
+	MemoryPages uint32
 	// HiddenState says that memory and Globals are not the whole state: the
 	// module changes tables, drops segments, or has a mutable global that the
 	// host cannot read. Such an instance cannot be restored, only replaced.
@@ -133,7 +144,7 @@ func Rewrite(wasm []byte, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Module: out, HiddenState: m.hidden}
+	res := &Result{Module: out, HiddenState: m.hidden, MemoryPages: m.pages}
 	for _, g := range m.mutable {
 		res.Globals = append(res.Globals, globalName(g))
 	}

@@ -67,7 +67,9 @@ func skipImmediates(r *reader, op byte) {
 			r.u32()
 		}
 	case op == 0x1c: // select t*
-		r.take(r.u32())
+		for _, t := range r.take(r.u32()) {
+			checkValueType(t)
+		}
 	case op == 0x25, op == opTableSet:
 		r.u32()
 	case op >= 0x28 && op <= 0x3e:
@@ -82,7 +84,7 @@ func skipImmediates(r *reader, op byte) {
 		r.take(8)
 	case op >= 0x45 && op <= 0xc4:
 	case op == 0xd0: // ref.null
-		r.byte()
+		checkReference(r.byte())
 	case op == 0xd1:
 	case op == opMisc:
 		skipMisc(r)

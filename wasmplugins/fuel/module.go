@@ -58,6 +58,7 @@ type module struct {
 
 	mutable []uint32
 	hidden  bool
+	pages   uint32 // of memory at first
 }
 
 // function maps a function index to the output's.
@@ -78,8 +79,11 @@ func (m *module) checkType(i uint32) {
 }
 
 func (m *module) checkBlockType(t int64) {
-	if t >= int64(len(m.types)) {
+	switch {
+	case t >= int64(len(m.types)):
 		malformed("type index %d out of range", t)
+	case t < 0 && t != -0x40: // not empty: a value type
+		checkValueType(byte(t & 0x7f))
 	}
 }
 
@@ -182,6 +186,16 @@ func (m *module) survey(secs []section) {
 		m.defined = append(m.defined, t)
 	}
 	m.functions = m.imported + n
+	mem := find(secMemory)
+	for n := mem.u32(); n > 0; n-- {
+		if n > 1 {
+			unsupported("several memories")
+		}
+		at := mem.i
+		mem.skipLimits()
+		mem.i = at + 1
+		m.pages = mem.u32()
+	}
 	m.refill = m.imported
 	m.globals = m.importedG + find(secGlobal).u32()
 	if m.globals < m.importedG || m.globals > 1<<20 {
@@ -200,7 +214,9 @@ func (m *module) surveyTypes(r *reader) {
 			unsupported("type form %#x", form)
 		}
 		np := r.u32()
-		r.take(np)
+		for _, t := range r.take(np) {
+			checkValueType(t)
+		}
 		results := r.take(r.u32())
 		for _, t := range results {
 			checkValueType(t)
@@ -234,6 +250,12 @@ func checkValueType(t byte) {
 	}
 }
 
+func checkReference(t byte) {
+	if t != typeFref && t != typeExref {
+		unsupported("reference type %#x", t)
+	}
+}
+
 func (m *module) surveyImports(r *reader) {
 	for range r.u32() {
 		mod := r.name()
@@ -246,12 +268,12 @@ func (m *module) surveyImports(r *reader) {
 			m.checkType(r.u32())
 			m.imported++
 		case 1:
-			r.byte()
+			checkReference(r.byte())
 			r.skipLimits()
 		case 2:
 			r.skipLimits()
 		case 3:
-			r.byte()
+			checkValueType(r.byte())
 			if r.byte() != 0 {
 				m.hidden = true
 			}

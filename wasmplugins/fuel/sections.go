@@ -10,6 +10,8 @@ func (m *module) section(id byte, b []byte) []byte {
 		return m.typeSection(r)
 	case secImport:
 		return m.importSection(r)
+	case secTable:
+		return m.tableSection(r)
 	case secGlobal:
 		return m.globalSection(r)
 	case secExport:
@@ -50,11 +52,42 @@ func (m *module) importSection(r *reader) []byte {
 	return out
 }
 
+// tableSection gives every table a maximum.
+func (m *module) tableSection(r *reader) []byte {
+	n := r.u32()
+	if uint64(n) > uint64(m.o.MaxTables) {
+		unsupported("module has %d tables, the limit is %d", n, m.o.MaxTables)
+	}
+	out := putUint(nil, uint64(n))
+	for range n {
+		t := r.byte()
+		checkReference(t)
+		out = append(out, t)
+		at := r.i
+		r.skipLimits()
+		l := &reader{b: r.b, i: at}
+		bounded, least, most := l.byte() == 1, l.u32(), uint32(m.o.MaxTable)
+		if bounded {
+			most = min(most, l.u32())
+		}
+		if uint64(least) > uint64(m.o.MaxTable) {
+			unsupported("table has %d elements, the limit is %d", least, m.o.MaxTable)
+		}
+		if bounded && most < least {
+			malformed("table with a maximum below its minimum")
+		}
+		out = putUint(append(out, 1), uint64(least))
+		out = putUint(out, uint64(most))
+	}
+	return append(out, r.b[r.i:]...)
+}
+
 func (m *module) globalSection(r *reader) []byte {
 	n := r.u32()
 	out := putUint(nil, uint64(n)+2)
 	for i := range n {
 		t, mutable := r.byte(), r.byte()
+		checkValueType(t)
 		switch {
 		case mutable == 0:
 		case t > typeV128 && t <= typeI32:
@@ -124,7 +157,13 @@ func (m *module) elementSection(r *reader) []byte {
 			out = m.constant(out, r)
 		}
 		if flags&3 != 0 {
-			out = append(out, r.byte())
+			t := r.byte()
+			if flags&4 != 0 {
+				checkReference(t)
+			} else if t != 0 {
+				unsupported("element kind %#x", t)
+			}
+			out = append(out, t)
 		}
 		count := r.u32()
 		out = putUint(out, uint64(count))
@@ -174,7 +213,7 @@ func (m *module) constant(out []byte, r *reader) []byte {
 		case opGlobalGet:
 			m.checkGlobal(r.u32())
 		case 0xd0:
-			r.byte()
+			checkReference(r.byte())
 		case opRefFunc:
 			out = op1(out, op, uint64(m.function(r.u32())))
 			continue

@@ -87,6 +87,9 @@ func (m *Module) Memory(minimum, maximum uint32) {
 	m.Export("memory", 2, 0)
 }
 
+// HiddenMemory gives the module a memory that it does not export.
+func (m *Module) HiddenMemory(minimum uint32) { m.memory = U([]byte{0}, uint64(minimum)) }
+
 // Global adds a mutable i32 or i64 global and returns its index.
 func (m *Module) Global(typ byte, value int64) uint32 {
 	op := byte(0x41)
