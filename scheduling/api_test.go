@@ -35,8 +35,8 @@ func (all) Authenticate(*http.Request) (*request.User, error) {
 }
 
 // startAPI runs an API server in memory, and returns the transport to it.
-func startAPI(t testing.TB) http.RoundTripper {
-	t.Helper()
+func startAPI(tb testing.TB) http.RoundTripper {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	rows := map[string]*api.Resource{}
 	for _, r := range api.Resources() {
@@ -57,33 +57,33 @@ func startAPI(t testing.TB) http.RoundTripper {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	docs, err := openapi.Build(api.Resources(), &version.Info{Major: "1", Minor: "37"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	server, err := httpapi.New(httpapi.Config{
 		Store: store, Resources: api.Resources(), Documents: docs,
 		Authenticator: all{}, Authorizer: authz.Masters{}, MaxReads: -1, MaxWrites: -1,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := store.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return client.InProcess(server)
 }
 
-func newREST(t testing.TB, transport http.RoundTripper) *client.REST {
-	t.Helper()
+func newREST(tb testing.TB, transport http.RoundTripper) *client.REST {
+	tb.Helper()
 	rest, err := client.New(client.Config{Transport: transport})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return rest
 }
@@ -94,20 +94,20 @@ type process struct {
 	stop func() // waits
 }
 
-func startScheduler(t testing.TB, transport http.RoundTripper, cfg Config) *process {
-	t.Helper()
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
-	cfg.REST = newREST(t, transport)
+func startScheduler(tb testing.TB, transport http.RoundTripper, cfg Config) *process {
+	tb.Helper()
+	log := zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.ErrorLevel)
+	cfg.REST = newREST(tb, transport)
 	cfg.Factory = informers.NewFactory(informers.Config{REST: cfg.REST, Log: log})
 	cfg.Log = log
 	s, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { cfg.Factory.Run(ctx) }) //nolint:errcheck // ends with ctx
-	wg.Go(func() { s.Run(ctx) })           //nolint:errcheck // ends with ctx
+	wg.Go(func() { cfg.Factory.Run(ctx) })
+	wg.Go(func() { s.Run(ctx) })
 	var once sync.Once
 	p := &process{Scheduler: s, stop: func() {
 		once.Do(func() {
@@ -115,14 +115,14 @@ func startScheduler(t testing.TB, transport http.RoundTripper, cfg Config) *proc
 			wg.Wait()
 		})
 	}}
-	t.Cleanup(p.stop)
+	tb.Cleanup(p.stop)
 	return p
 }
 
 // eventually polls until the condition holds.
-func eventually(t testing.TB, what string, within time.Duration, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+func eventually(tb testing.TB, what string, within time.Duration, ok func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -130,7 +130,7 @@ func eventually(t testing.TB, what string, within time.Duration, ok func() bool)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("after %v, still not: %s", within, what)
+			tb.Fatalf("after %v, still not: %s", within, what)
 		}
 	}
 }
@@ -152,20 +152,20 @@ func testPod(name, cpu string) *corev1.Pod {
 	}
 }
 
-func create[T api.Object](t testing.TB, rest *client.REST, obj T) T {
-	t.Helper()
-	out, err := client.For[T](rest).Create(t.Context(), obj)
+func create[T api.Object](tb testing.TB, rest *client.REST, obj T) T {
+	tb.Helper()
+	out, err := client.For[T](rest).Create(tb.Context(), obj)
 	if err != nil {
-		t.Fatalf("create %s: %v", obj.GetName(), err)
+		tb.Fatalf("create %s: %v", obj.GetName(), err)
 	}
 	return out
 }
 
-func getPod(t testing.TB, rest *client.REST, name string) *corev1.Pod {
-	t.Helper()
-	p, err := client.For[*corev1.Pod](rest).Get(t.Context(), "default", name)
+func getPod(tb testing.TB, rest *client.REST, name string) *corev1.Pod {
+	tb.Helper()
+	p, err := client.For[*corev1.Pod](rest).Get(tb.Context(), "default", name)
 	if err != nil {
-		t.Fatalf("get pod %q: %v", name, err)
+		tb.Fatalf("get pod %q: %v", name, err)
 	}
 	return p
 }
@@ -181,11 +181,11 @@ func scheduledCondition(p *corev1.Pod) string {
 }
 
 // eventsOf returns reason and message of the events about a pod.
-func eventsOf(t testing.TB, rest *client.REST, pod string) []string {
-	t.Helper()
-	list, err := client.For[*corev1.Event](rest).List(t.Context(), "default", metav1.ListOptions{})
+func eventsOf(tb testing.TB, rest *client.REST, pod string) []string {
+	tb.Helper()
+	list, err := client.For[*corev1.Event](rest).List(tb.Context(), "default", metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out []string
 	for _, e := range list.Items {

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/proa-project/proa/scheduling/framework"
@@ -49,8 +50,8 @@ func (s *Scheduler) attempt(ctx context.Context, e *queue.Entry) {
 }
 
 func (s *Scheduler) unreserve(ctx context.Context, plugins []framework.ReservePlugin, pod *framework.PodInfo, node string) {
-	for i := len(plugins) - 1; i >= 0; i-- {
-		plugins[i].Unreserve(ctx, pod, node)
+	for _, p := range slices.Backward(plugins) {
+		p.Unreserve(ctx, pod, node)
 	}
 }
 

@@ -26,37 +26,38 @@ type wholeCluster struct {
 	pods    *informers.Informer[*corev1.Pod]
 }
 
-func startCluster(t testing.TB, nodes int) *wholeCluster {
-	t.Helper()
-	rest := newREST(t, startAPI(t))
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
+func startCluster(tb testing.TB, nodes int) *wholeCluster {
+	tb.Helper()
+	rest := newREST(tb, startAPI(tb))
+	log := zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.ErrorLevel)
 	c := &wholeCluster{rest: rest, factory: informers.NewFactory(informers.Config{REST: rest, Log: log})}
 	c.pods = informers.For[*corev1.Pod](c.factory)
 	s, err := New(Config{REST: rest, Factory: c.factory, Log: log})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	sim, err := simulated.New(simulated.Config{REST: rest, Factory: c.factory, Log: log, Count: nodes})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, run := range []func(context.Context) error{c.factory.Run, s.Run, sim.Run} {
-		wg.Go(func() { run(ctx) }) //nolint:errcheck // ends with ctx
+		wg.Go(func() { run(ctx) })
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		wg.Wait()
 	})
 	nodeInformer := informers.For[*corev1.Node](c.factory)
-	eventually(t, "all nodes are registered", time.Minute, func() bool { return nodeInformer.Len() == nodes })
-	eventually(t, "the scheduler knows them", time.Minute, func() bool { n, _, _ := s.cache.sizes(); return n == nodes })
+	eventually(tb, "all nodes are registered", time.Minute, func() bool { return nodeInformer.Len() == nodes })
+	eventually(tb, "the scheduler knows them", time.Minute, func() bool { n, _, _ := s.cache.sizes(); return n == nodes })
 	return c
 }
 
 // createPods creates pods with several workers.
-func (c *wholeCluster) createPods(t testing.TB, n, from int, cpu string) {
+func (c *wholeCluster) createPods(tb testing.TB, n, from int, cpu string) {
+	tb.Helper()
 	row := api.ByType(&corev1.Pod{})
 	var wg sync.WaitGroup
 	const workers = 8
@@ -68,7 +69,7 @@ func (c *wholeCluster) createPods(t testing.TB, n, from int, cpu string) {
 					err = c.rest.Create(context.Background(), row, "default", body, nil)
 				}
 				if err != nil {
-					t.Error(err)
+					tb.Error(err)
 				}
 			}
 		})

@@ -177,16 +177,16 @@ func TestScheduler_bindingFails(t *testing.T) {
 			}
 			return next()
 		}, 3},
-		{"after the API has done it", func(n int32, next func() (*http.Response, error)) (*http.Response, error) {
+		{"after the API has done it", func(_ int32, next func() (*http.Response, error)) (*http.Response, error) {
 			resp, err := next()
 			if err == nil {
-				resp.Body.Close() //nolint:errcheck,gosec // dropped
+				resp.Body.Close()
 			}
 			return nil, lost
 		}, 1},
 		{"the API is out of order", func(n int32, next func() (*http.Response, error)) (*http.Response, error) {
 			if n == 1 {
-				return &http.Response{StatusCode: 500, Body: http.NoBody, Header: http.Header{}}, nil
+				return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Header: http.Header{}}, nil
 			}
 			return next()
 		}, 2},

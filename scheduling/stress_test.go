@@ -42,7 +42,7 @@ func TestScheduler_hammer(t *testing.T) {
 			return nil, errors.New("lost before")
 		case n%11 == 0:
 			if resp, err := next(); err == nil {
-				resp.Body.Close() //nolint:errcheck,gosec // dropped
+				resp.Body.Close()
 			}
 			return nil, errors.New("lost after")
 		}
@@ -139,6 +139,7 @@ func ticks(until <-chan struct{}) iter.Seq[int] {
 
 // settled reports whether every pod is bound or says why not.
 func settled(t *testing.T, pods *client.Client[*corev1.Pod]) bool {
+	t.Helper()
 	list, err := pods.List(t.Context(), "", metav1.ListOptions{})
 	if err != nil {
 		t.Error(err)
@@ -179,6 +180,7 @@ func loads(list []*corev1.Pod) map[string]*load {
 
 // watchCapacity looks at one consistent list after the other.
 func watchCapacity(t *testing.T, rest *client.REST, done <-chan struct{}) {
+	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -209,6 +211,7 @@ func watchCapacity(t *testing.T, rest *client.REST, done <-chan struct{}) {
 
 // waitsForNothing reports whether no node has room for a pod that waits.
 func waitsForNothing(t *testing.T, rest *client.REST) bool {
+	t.Helper()
 	list, err := client.For[*corev1.Pod](rest).List(t.Context(), "", metav1.ListOptions{})
 	if err != nil {
 		t.Error(err)

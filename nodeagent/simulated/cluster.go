@@ -66,9 +66,9 @@ func New(cfg Config) (*Cluster, error) {
 		states:    make(map[types.NamespacedName]*entry),
 	}
 	// A node's block holds its pods and as many that are on their way out.
-	c.block = 1 << bits.Len32(uint32(max(min(2*c.capacity.pods, 1<<16), 1))-1) //nolint:gosec // in range
+	c.block = 1 << bits.Len32(uint32(max(min(2*c.capacity.pods, 1<<16), 1))-1)
 	for i := range c.nodes {
-		n := &node{name: cfg.NamePrefix + itoa(i), addr: nth(cfg.NodeNetwork, uint32(i)+1)} //nolint:gosec // checked by setDefaults
+		n := &node{name: cfg.NamePrefix + itoa(i), addr: nth(cfg.NodeNetwork, uint32(i)+1)}
 		c.nodes[i], c.byName[n.name] = n, i
 	}
 	if cfg.Factory != nil {
@@ -90,8 +90,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	if c.cfg.Factory == nil {
-		wg.Go(func() { c.pods.Run(ctx) })      //nolint:errcheck // ends with ctx only
-		wg.Go(func() { c.nodeInfos.Run(ctx) }) //nolint:errcheck // ends with ctx only
+		wg.Go(func() { c.pods.Run(ctx) })      //nolint:errcheck,gosec // ends with ctx only
+		wg.Go(func() { c.nodeInfos.Run(ctx) }) //nolint:errcheck,gosec // ends with ctx only
 	}
 	nodes := c.nodeInfos.AddHandler(c.nodeHandler())
 	defer nodes.Remove()

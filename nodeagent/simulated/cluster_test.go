@@ -82,6 +82,7 @@ func TestNodes(t *testing.T) {
 }
 
 func renewed5(t *testing.T, rest *client.REST) time.Time {
+	t.Helper()
 	return get[*coordinationv1.Lease](t, rest, corev1.NamespaceNodeLease, "sim-5").Spec.RenewTime.Time
 }
 
@@ -142,7 +143,7 @@ func TestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.Close() //nolint:errcheck // the end of the test
+	defer watch.Close()
 	if err := pods.Delete(t.Context(), "default", "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // fits
+	return int64(m.HeapAlloc)
 }
 
 func cpuTime() time.Duration {

@@ -35,8 +35,8 @@ func (all) Authenticate(*http.Request) (*request.User, error) {
 }
 
 // startAPI runs an API server in memory, and returns a client of it.
-func startAPI(t testing.TB) *client.REST {
-	t.Helper()
+func startAPI(tb testing.TB) *client.REST {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	rows := map[string]*api.Resource{}
 	for _, r := range api.Resources() {
@@ -57,43 +57,43 @@ func startAPI(t testing.TB) *client.REST {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	docs, err := openapi.Build(api.Resources(), &version.Info{Major: "1", Minor: "37"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	server, err := httpapi.New(httpapi.Config{
 		Store: store, Resources: api.Resources(), Documents: docs,
 		Authenticator: all{}, Authorizer: authz.Masters{}, MaxReads: -1, MaxWrites: -1,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	rest, err := client.New(client.Config{Transport: client.InProcess(server)})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := store.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return rest
 }
 
 // start runs simulated nodes; the returned function stops them and waits.
-func start(t testing.TB, cfg Config) (c *Cluster, stop func()) {
-	t.Helper()
-	cfg.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+func start(tb testing.TB, cfg Config) (c *Cluster, stop func()) {
+	tb.Helper()
+	cfg.Log = zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.WarnLevel)
 	c, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Run(ctx) }) //nolint:errcheck // ends with ctx
+	wg.Go(func() { c.Run(ctx) })
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -101,14 +101,14 @@ func start(t testing.TB, cfg Config) (c *Cluster, stop func()) {
 			wg.Wait()
 		})
 	}
-	t.Cleanup(stop)
+	tb.Cleanup(stop)
 	return c, stop
 }
 
 // eventually polls until the condition holds.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -116,35 +116,35 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("after a minute, still not: %s", what)
+			tb.Fatalf("after a minute, still not: %s", what)
 		}
 	}
 }
 
-func get[T api.Object](t testing.TB, rest *client.REST, namespace, name string) T {
-	t.Helper()
-	obj, err := client.For[T](rest).Get(t.Context(), namespace, name)
+func get[T api.Object](tb testing.TB, rest *client.REST, namespace, name string) T {
+	tb.Helper()
+	obj, err := client.For[T](rest).Get(tb.Context(), namespace, name)
 	if err != nil {
-		t.Fatalf("get %q: %v", name, err)
+		tb.Fatalf("get %q: %v", name, err)
 	}
 	return obj
 }
 
 // bound creates a pod that is bound to a node.
-func bound(t testing.TB, rest *client.REST, p *corev1.Pod, node string) *corev1.Pod {
-	t.Helper()
+func bound(tb testing.TB, rest *client.REST, p *corev1.Pod, node string) *corev1.Pod {
+	tb.Helper()
 	if len(p.Spec.Containers) == 0 {
 		p.Spec.Containers = []corev1.Container{{Name: "c", Image: "img"}}
 	}
 	p.Namespace = "default"
 	pods := client.For[*corev1.Pod](rest)
-	out, err := pods.Create(t.Context(), p)
+	out, err := pods.Create(tb.Context(), p)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-	if err := rest.Post(t.Context(), pods.Resource(), "default", p.Name, "binding", b, nil); err != nil {
-		t.Fatal(err)
+	if err := rest.Post(tb.Context(), pods.Resource(), "default", p.Name, "binding", b, nil); err != nil {
+		tb.Fatal(err)
 	}
 	return out
 }

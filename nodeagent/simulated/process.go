@@ -67,41 +67,46 @@ func (c *Cluster) advance(ctx context.Context, key types.NamespacedName) error {
 	if e == nil {
 		e = c.admit(key, p, i)
 	}
-	b := behaviourOf(p, c.cfg.StartLatency, c.cfg.StartJitter)
 	for {
-		now := time.Now()
-		next, act, wait := step(e.state, b, p.DeletionTimestamp != nil, graceOf(p), now)
-		switch act {
-		case write:
-			if e.state.stage == unseen && p.DeletionTimestamp == nil {
-				next = c.refuseIfFull(i, p, next)
-			}
-			if next.stage == ended || next.stage == stopped {
-				c.nodes[i].leave(p.UID)
-			}
-			updated, err := c.writeStatus(ctx, p, status(p, next, b, c.placeOf(e, p), now))
-			if err != nil {
-				return err
-			}
-			p = updated
-		case remove:
-			return c.remove(ctx, p)
-		case nothing:
-			if next.stage == e.state.stage && gatesMoved(p, next) {
-				updated, err := c.writeStatus(ctx, p, status(p, next, b, c.placeOf(e, p), now))
-				if err != nil {
-					return err
-				}
-				p = updated
-			}
-			e.state = next
+		again, wait, err := c.move(ctx, e, p)
+		if err != nil {
+			return err
+		}
+		if !again {
 			if wait != never {
 				c.podQueue.AddAfter(key, wait)
 			}
 			return nil
 		}
+	}
+}
+
+// move does one step of a pod. It returns whether there may be another at once,
+// and otherwise the time until there is.
+func (c *Cluster) move(ctx context.Context, e *entry, p *corev1.Pod) (again bool, wait time.Duration, err error) {
+	b := behaviourOf(p, c.cfg.StartLatency, c.cfg.StartJitter)
+	now := time.Now()
+	next, act, wait := step(e.state, b, p.DeletionTimestamp != nil, graceOf(p), now)
+	switch act {
+	case write:
+		if e.state.stage == unseen {
+			next = c.refuseIfFull(e.node, p, next)
+		}
+		if next.stage == ended || next.stage == stopped {
+			c.nodes[e.node].leave(p.UID)
+		}
+		err, again = c.writeStatus(ctx, p, status(p, next, b, c.placeOf(e, p), now)), true
+	case remove:
+		err, wait = c.remove(ctx, p), never
+	case nothing:
+		if gatesMoved(p, next) {
+			err = c.writeStatus(ctx, p, status(p, next, b, c.placeOf(e, p), now))
+		}
+	}
+	if err == nil {
 		e.state = next
 	}
+	return again, wait, err
 }
 
 func (c *Cluster) entry(key types.NamespacedName) *entry {
@@ -177,22 +182,22 @@ func gatesMoved(p *corev1.Pod, s pod) bool {
 	return open != (p.Status.Conditions[i].Status == corev1.ConditionTrue)
 }
 
-// writeStatus replaces the pod's status, and returns the pod as it was written.
-// The answer is not read: the watch brings it.
-func (c *Cluster) writeStatus(ctx context.Context, p *corev1.Pod, s corev1.PodStatus) (*corev1.Pod, error) {
+// writeStatus replaces the pod's status. The answer is not read: the watch
+// brings it.
+func (c *Cluster) writeStatus(ctx context.Context, p *corev1.Pod, s corev1.PodStatus) error {
 	out := *p
 	out.Status = s
 	body, err := api.Encode(&out)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	path := client.Path(c.podAPI.Resource(), p.Namespace, p.Name, "status")
 	resp, err := c.cfg.REST.Do(ctx, client.Request{Method: http.MethodPut, Path: path, Body: body})
 	if err != nil {
-		return nil, c.failed(ctx, p, err)
+		return c.failed(ctx, p, err)
 	}
 	resp.Body.Close() //nolint:errcheck,gosec // it is not read
-	return &out, nil
+	return nil
 }
 
 // remove deletes the object of a pod that has stopped.

@@ -48,15 +48,16 @@ func phase(s pod) corev1.PodPhase {
 			return corev1.PodSucceeded
 		}
 		return corev1.PodFailed
+	default:
+		return corev1.PodPending
 	}
-	return corev1.PodPending
 }
 
 // containerStatuses are those of the containers proper, which all do the same.
 func containerStatuses(p *corev1.Pod, s pod) []corev1.ContainerStatus {
 	list := make([]corev1.ContainerStatus, len(p.Spec.Containers))
 	for i := range p.Spec.Containers {
-		c := newStatus(p, &p.Spec.Containers[i])
+		c := newStatus(&p.Spec.Containers[i])
 		c.RestartCount = s.restarts
 		if !s.started.IsZero() {
 			c.ContainerID = containerID(p, c.Name, s.restarts)
@@ -107,7 +108,7 @@ func initStatuses(p *corev1.Pod, s pod, b behaviour) []corev1.ContainerStatus {
 	over := s.stage == ended || s.stage == stopped
 	for i := range p.Spec.InitContainers {
 		spec := &p.Spec.InitContainers[i]
-		c := newStatus(p, spec)
+		c := newStatus(spec)
 		begin := s.begun.Add(time.Duration(before) * b.start)
 		reached := !s.begun.IsZero() && s.initDone >= before
 		if reached {
@@ -138,7 +139,7 @@ func initStatuses(p *corev1.Pod, s pod, b behaviour) []corev1.ContainerStatus {
 	return list
 }
 
-func newStatus(p *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
+func newStatus(c *corev1.Container) corev1.ContainerStatus {
 	no := false
 	return corev1.ContainerStatus{Name: c.Name, Image: c.Image, Started: &no}
 }
@@ -178,7 +179,7 @@ func setConditions(p *corev1.Pod, s pod, out *corev1.PodStatus, sandbox bool, no
 	}
 	set(corev1.PodReadyToStartContainers, sandbox, "", "")
 	over := out.Phase == corev1.PodSucceeded || out.Phase == corev1.PodFailed
-	switch incomplete := incompleteInits(p, out); {
+	switch incomplete := incompleteInits(out); {
 	case out.Phase == corev1.PodSucceeded:
 		set(corev1.PodInitialized, true, "PodCompleted", "")
 	case len(incomplete) > 0 && s.stage != refused:
@@ -215,7 +216,7 @@ func setConditions(p *corev1.Pod, s pod, out *corev1.PodStatus, sandbox bool, no
 
 // incompleteInits names the init containers that have neither completed nor,
 // as sidecars, been started.
-func incompleteInits(p *corev1.Pod, out *corev1.PodStatus) []string {
+func incompleteInits(out *corev1.PodStatus) []string {
 	var names []string
 	for i := range out.InitContainerStatuses {
 		c := &out.InitContainerStatuses[i]

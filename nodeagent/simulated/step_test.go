@@ -33,6 +33,7 @@ func walk(b behaviour, deletedAt, until time.Duration) []string {
 			log = append(log, fmt.Sprintf("%v %v", at, next.stage))
 		case remove:
 			return append(log, fmt.Sprintf("%v removed", at))
+		case nothing:
 		}
 		s = next
 		if act != nothing {
@@ -66,22 +67,54 @@ func TestStep(t *testing.T) {
 		{"stops gracefully", forever, time.Second, time.Hour, "0s accepted, 50ms running, 1.05s stopped, 1.05s removed"},
 		{"is deleted while it starts", forever, 20 * ms, time.Hour, "0s accepted, 70ms stopped, 70ms removed"},
 		{"is deleted before it is seen", forever, 0, time.Hour, "0s removed"},
-		{"runs init containers in order", behaviour{start: 50 * ms, run: -1, inits: 2}, -1, time.Hour,
-			"0s accepted, 50ms initializing, 100ms initializing, 150ms running"},
-		{"a job succeeds", behaviour{start: 50 * ms, run: time.Second, restart: corev1.RestartPolicyNever}, -1, time.Hour,
-			"0s accepted, 50ms running, 1.05s ended"},
-		{"a job that failed is not tried again", behaviour{start: 50 * ms, run: time.Second, exit: 1, restart: corev1.RestartPolicyNever}, -1, time.Hour,
-			"0s accepted, 50ms running, 1.05s ended"},
-		{"OnFailure ends with success", behaviour{start: 50 * ms, run: time.Second, restart: corev1.RestartPolicyOnFailure}, -1, time.Hour,
-			"0s accepted, 50ms running, 1.05s ended"},
-		{"OnFailure tries again, with back-off", behaviour{run: time.Second, exit: 1, restart: corev1.RestartPolicyOnFailure}, -1, 14 * time.Second,
-			"0s accepted, 0s running, 1s waiting, 1s running, 2s waiting, 12s running, 13s waiting"},
-		{"Always restarts after success too", behaviour{run: time.Second, restart: corev1.RestartPolicyAlways}, -1, 3 * time.Second,
-			"0s accepted, 0s running, 1s waiting, 1s running, 2s waiting"},
-		{"is deleted in back-off", behaviour{start: 50 * ms, run: time.Second, exit: 1, restart: corev1.RestartPolicyAlways}, 5 * time.Second, time.Hour,
-			"0s accepted, 50ms running, 1.05s waiting, 1.05s running, 2.05s waiting, 5.05s stopped, 5.05s removed"},
-		{"is deleted after it has ended", behaviour{run: time.Second, restart: corev1.RestartPolicyNever}, 5 * time.Second, time.Hour,
-			"0s accepted, 0s running, 1s ended, 5s removed"},
+		{
+			"runs init containers in order",
+			behaviour{start: 50 * ms, run: -1, inits: 2},
+			-1, time.Hour,
+			"0s accepted, 50ms initializing, 100ms initializing, 150ms running",
+		},
+		{
+			"a job succeeds",
+			behaviour{start: 50 * ms, run: time.Second, restart: corev1.RestartPolicyNever},
+			-1, time.Hour,
+			"0s accepted, 50ms running, 1.05s ended",
+		},
+		{
+			"a job that failed is not tried again",
+			behaviour{start: 50 * ms, run: time.Second, exit: 1, restart: corev1.RestartPolicyNever},
+			-1, time.Hour,
+			"0s accepted, 50ms running, 1.05s ended",
+		},
+		{
+			"OnFailure ends with success",
+			behaviour{start: 50 * ms, run: time.Second, restart: corev1.RestartPolicyOnFailure},
+			-1, time.Hour,
+			"0s accepted, 50ms running, 1.05s ended",
+		},
+		{
+			"OnFailure tries again, with back-off",
+			behaviour{run: time.Second, exit: 1, restart: corev1.RestartPolicyOnFailure},
+			-1, 14 * time.Second,
+			"0s accepted, 0s running, 1s waiting, 1s running, 2s waiting, 12s running, 13s waiting",
+		},
+		{
+			"Always restarts after success too",
+			behaviour{run: time.Second, restart: corev1.RestartPolicyAlways},
+			-1, 3 * time.Second,
+			"0s accepted, 0s running, 1s waiting, 1s running, 2s waiting",
+		},
+		{
+			"is deleted in back-off",
+			behaviour{start: 50 * ms, run: time.Second, exit: 1, restart: corev1.RestartPolicyAlways},
+			5 * time.Second, time.Hour,
+			"0s accepted, 50ms running, 1.05s waiting, 1.05s running, 2.05s waiting, 5.05s stopped, 5.05s removed",
+		},
+		{
+			"is deleted after it has ended",
+			behaviour{run: time.Second, restart: corev1.RestartPolicyNever},
+			5 * time.Second, time.Hour,
+			"0s accepted, 0s running, 1s ended, 5s removed",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

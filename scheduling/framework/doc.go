@@ -22,10 +22,10 @@
 // In the order in which a pod passes them:
 //
 //	PreEnqueue   may keep a pod out of the queue (scheduling gates)
-//	PreFilter    prepares state, may reject the pod, restrict the nodes, or skip Filter
+//	PreFilter    prepares state, may reject the pod, restrict the nodes, or skip the next
 //	Filter       vetoes nodes
 //	PostFilter   after no node is left: may nominate a node
-//	PreScore     prepares state, or skips Score
+//	PreScore     prepares state, or skips the next
 //	Score        scores the feasible nodes
 //	NormalizeScore brings a plugin's scores to 0..MaxScore
 //	Reserve      books what the choice needs; Unreserve takes it back

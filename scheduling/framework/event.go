@@ -22,22 +22,29 @@ const (
 	AnyEvent
 )
 
-var eventNames = []struct {
-	event Event
-	name  string
-}{
-	{NodeAdded, "NodeAdd"}, {NodeAllocatable, "NodeAllocatableChange"}, {NodeLabels, "NodeLabelChange"},
-	{NodeTaints, "NodeTaintChange"}, {PodAdded, "AssignedPodAdd"}, {PodRemoved, "AssignedPodDelete"},
-	{PodLabels, "AssignedPodLabelChange"}, {PodShrunk, "AssignedPodScaleDown"}, {PodOwn, "UnscheduledPodUpdate"},
-	{AnyEvent, "UnschedulableTimeout"},
-}
-
 // String names the first of the events, as a label of metrics.
 func (e Event) String() string {
-	for _, n := range eventNames {
-		if e&n.event != 0 {
-			return n.name
-		}
+	switch {
+	case e&NodeAdded != 0:
+		return "NodeAdd"
+	case e&NodeAllocatable != 0:
+		return "NodeAllocatableChange"
+	case e&NodeLabels != 0:
+		return "NodeLabelChange"
+	case e&NodeTaints != 0:
+		return "NodeTaintChange"
+	case e&PodAdded != 0:
+		return "AssignedPodAdd"
+	case e&PodRemoved != 0:
+		return "AssignedPodDelete"
+	case e&PodLabels != 0:
+		return "AssignedPodLabelChange"
+	case e&PodShrunk != 0:
+		return "AssignedPodScaleDown"
+	case e&PodOwn != 0:
+		return "UnscheduledPodUpdate"
+	case e&AnyEvent != 0:
+		return "UnschedulableTimeout"
 	}
 	return "None"
 }

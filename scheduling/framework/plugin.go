@@ -181,5 +181,5 @@ func (v *Verdicts) Code(r Rejection) Code {
 	if len(v.rejections) < maxCodes {
 		v.rejections = append(v.rejections, r)
 	}
-	return Code(len(v.rejections))
+	return Code(len(v.rejections)) //nolint:gosec // at most maxCodes
 }

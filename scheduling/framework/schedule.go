@@ -215,7 +215,7 @@ func (s *scoreSlot) run(c *Cycle, nodes []int32, scores, raw []int64) (used bool
 		}
 	}
 	for k, score := range scores {
-		if uint64(score) > MaxScore {
+		if score < 0 || score > MaxScore {
 			return false, fmt.Errorf("plugin %q: score %d of node %q is not in 0..%d", name, score, c.Snapshot.Name(nodes[k]), MaxScore)
 		}
 	}

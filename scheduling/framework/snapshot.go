@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -108,7 +110,7 @@ func (s *Snapshot) Set(n *NodeInfo) int32 {
 	}
 	s.setFlags(i, flagsOf(n))
 	*old = *n
-	old.Pods = old.Pods[:len(old.Pods):len(old.Pods)]
+	old.Pods = slices.Clip(old.Pods)
 	s.AllocCPU[i], s.AllocMemory[i] = n.Allocatable.MilliCPU, n.Allocatable.Memory
 	s.AllocEphemeral[i], s.AllocPods[i] = n.Allocatable.EphemeralStorage, n.Allocatable.Pods
 	s.UsedCPU[i], s.UsedMemory[i] = n.Requested.MilliCPU, n.Requested.Memory
@@ -144,7 +146,7 @@ func (s *Snapshot) take(name string) int32 {
 	if n := len(s.free); n > 0 {
 		i, s.free = s.free[n-1], s.free[:n-1]
 	} else {
-		i = int32(len(s.infos))
+		i = int32(len(s.infos)) //nolint:gosec // nodes are fewer
 		s.infos = append(s.infos, NodeInfo{})
 		for _, c := range s.columns() {
 			*c = append(*c, 0)

@@ -64,6 +64,7 @@ func (q *Queue) place(e *Entry, to Place, event string) {
 	case InFlight:
 		delete(q.inFlight, uid)
 		q.forgetChanges()
+	default:
 	}
 	if e.place != Gone {
 		q.counts[e.place]--
@@ -89,6 +90,7 @@ func (q *Queue) place(e *Entry, to Place, event string) {
 		q.parked[uid] = e
 	case InFlight:
 		q.inFlight[uid] = e
+	default:
 	}
 	q.counts[to]++
 	if to != InFlight {
@@ -150,7 +152,7 @@ func (h byPriority) Swap(i, j int) {
 }
 
 func (h *byPriority) Push(x any) {
-	e := x.(*Entry)
+	e := x.(*Entry) //nolint:errcheck // the heap is given nothing else
 	e.index = len(*h)
 	*h = append(*h, e)
 }
@@ -169,7 +171,7 @@ func (h byUntil) Swap(i, j int) {
 }
 
 func (h *byUntil) Push(x any) {
-	e := x.(*Entry)
+	e := x.(*Entry) //nolint:errcheck // the heap is given nothing else
 	e.index = len(*h)
 	*h = append(*h, e)
 }

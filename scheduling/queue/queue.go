@@ -164,6 +164,7 @@ func (q *Queue) Set(pod *framework.PodInfo) {
 		if changed(old.Pod, pod.Pod) {
 			q.requeue(e, framework.PodOwn.String())
 		}
+	default:
 	}
 }
 

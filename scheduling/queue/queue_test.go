@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -78,6 +77,9 @@ func none(t *testing.T, q *Queue) {
 	}
 }
 
+// advance lets fake time go by.
+func advance(d time.Duration) { <-time.After(d) }
+
 func place(t *testing.T, q *Queue, name string, want Place) {
 	t.Helper()
 	if got := q.Place(types.UID(name)); got != want {
@@ -90,7 +92,7 @@ func TestOrder(t *testing.T) {
 		q := New(config())
 		for i, p := range []*framework.PodInfo{pod("low", 0), pod("high", 10), pod("low2", 0), pod("high2", 10), pod("lowest", -1)} {
 			if i == 2 {
-				time.Sleep(time.Second) // fake
+				advance(time.Second)
 			}
 			q.Set(p)
 		}
@@ -119,7 +121,8 @@ func TestBackoff(t *testing.T) {
 		q := New(config())
 		q.Set(pod("a", 0))
 		e := next(t, q)
-		for i, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		for i, seconds := range []int{1, 2, 4, 8, 10, 10} {
+			want := time.Duration(seconds) * time.Second
 			start := time.Now()
 			q.Retry(e, nil)
 			place(t, q, "a", Backoff)
@@ -127,8 +130,8 @@ func TestBackoff(t *testing.T) {
 			if e, err = q.Pop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := time.Since(start); got != want*time.Second {
-				t.Errorf("after attempt %d: waited %v, want %v", i+1, got, want*time.Second)
+			if got := time.Since(start); got != want {
+				t.Errorf("after attempt %d: waited %v, want %v", i+1, got, want)
 			}
 			if e.Attempts != i+2 {
 				t.Errorf("attempts: got %d, want %d", e.Attempts, i+2)
@@ -149,9 +152,9 @@ func TestUnschedulable(t *testing.T) {
 		q.Move(change("Fit"))
 		place(t, q, "a", Backoff) // it was rejected just now
 		none(t, q)
-		time.Sleep(time.Second)
+		advance(time.Second)
 		q.Reject(next(t, q), []string{"Fit"})
-		time.Sleep(5 * time.Second)
+		advance(5 * time.Second)
 		q.Move(change("Fit"))
 		place(t, q, "a", Active) // its back-off is over
 
@@ -177,7 +180,7 @@ func TestInFlight(t *testing.T) {
 		do   func(q *Queue)
 		want Place
 	}{
-		{"nothing happens", func(q *Queue) {}, Unschedulable},
+		{"nothing happens", func(*Queue) {}, Unschedulable},
 		{"a change that helps", func(q *Queue) { q.Move(change("Fit")) }, Backoff},
 		{"a change that does not", func(q *Queue) { q.Move(change("Affinity")) }, Unschedulable},
 		{"the pod is updated", func(q *Queue) { q.Set(labelled("a", "new")) }, Backoff},
@@ -390,7 +393,7 @@ func TestQueue_twin(t *testing.T) {
 					q.Move(change(plugin))
 					w.move(plugin)
 				case "sleep":
-					time.Sleep(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds")) * time.Second / 2)
+					advance(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds")) * time.Second / 2)
 				}
 				w.check(t, q)
 			}
@@ -409,9 +412,8 @@ type twinPod struct {
 }
 
 type twin struct {
-	pods      map[string]*twinPod
-	serial    int
-	lastFlush time.Time
+	pods   map[string]*twinPod
+	serial int
 }
 
 func (w *twin) activate(p *twinPod) {
@@ -460,6 +462,7 @@ func (w *twin) set(info *framework.PodInfo) {
 		if differs {
 			w.requeue(p)
 		}
+	default:
 	}
 }
 
@@ -545,7 +548,7 @@ func (w *twin) check(t *rapid.T, q *Queue) {
 	defer q.mu.Unlock()
 	counts := map[Place]int{}
 	for name, e := range q.entries {
-		p := w.pods[name2(name)]
+		p := w.pods[string(name)]
 		if p == nil {
 			t.Fatalf("pod %q is %v, want gone", name, e.place)
 		}
@@ -573,5 +576,3 @@ func (w *twin) check(t *rapid.T, q *Queue) {
 		t.Fatal("changes are kept for nobody")
 	}
 }
-
-func name2(uid types.UID) string { return fmt.Sprint(uid) }

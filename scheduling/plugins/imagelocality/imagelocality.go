@@ -24,7 +24,7 @@ func (*Plugin) Name() string { return Name }
 
 // PreScore keeps the names of the images that some node has, and skips Score
 // if there are none.
-func (p *Plugin) PreScore(c *framework.Cycle, nodes []int32) (bool, error) {
+func (p *Plugin) PreScore(c *framework.Cycle, _ []int32) (bool, error) {
 	spec := &c.Pod.Pod.Spec
 	s := &state{}
 	add := func(image string) {

@@ -25,9 +25,9 @@ func TestScore(t *testing.T) {
 	set("a", image(900*mib, "reg.example:5000/big:latest"), image(10*mib, "small:v1"))
 	set("b", image(900*mib, "reg.example:5000/big:latest", "reg.example:5000/big@sha256:aa"))
 	set("c")
-	profile, err := framework.NewProfile("p", framework.Enabled{Plugin: &Plugin{}})
-	if err != nil {
-		t.Fatal(err)
+	profile, profileErr := framework.NewProfile("p", framework.Enabled{Plugin: &Plugin{}})
+	if profileErr != nil {
+		t.Fatal(profileErr)
 	}
 	pod := func(images ...string) *framework.PodInfo {
 		p := &corev1.Pod{}
@@ -67,11 +67,11 @@ func TestScore(t *testing.T) {
 	}
 	// When a node loses its images, the others' count for less.
 	set("a")
-	e, err := framework.Explain(&s, tests[0].pod, profile)
+	after, err := framework.Explain(&s, tests[0].pod, profile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Nodes[1].Total; got != 28 {
+	if got := after.Nodes[1].Total; got != 28 {
 		t.Errorf("after node a lost the image: got %d, want 28", got)
 	}
 }

@@ -122,7 +122,7 @@ func (p *Plugin) Filter(c *framework.Cycle, nodes []int32, v *framework.Verdicts
 }
 
 // PreScore skips Score for pods without preferences.
-func (p *Plugin) PreScore(c *framework.Cycle, nodes []int32) (bool, error) {
+func (p *Plugin) PreScore(c *framework.Cycle, _ []int32) (bool, error) {
 	a := c.Pod.Pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
 		return true, nil

@@ -41,6 +41,7 @@ func names(list ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
 }
 
 func profile(t *testing.T) *framework.Profile {
+	t.Helper()
 	p, err := framework.NewProfile("p", framework.Enabled{Plugin: &Plugin{}, Weight: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -72,10 +73,14 @@ func TestFilter(t *testing.T) {
 		{name: "no terms match nothing", affinity: terms(), message: none},
 		{name: "a node by name", affinity: terms(names(expr("metadata.name", "In", "b"))), want: "b"},
 		{name: "nodes by name, alternatives", affinity: terms(names(expr("metadata.name", "In", "b")), names(expr("metadata.name", "In", "c"))), want: "bc"},
-		{name: "names that exclude each other", affinity: terms(names(expr("metadata.name", "In", "b"), expr("metadata.name", "In", "c"))),
-			message: "0/3 nodes are available: pod affinity terms conflict."},
-		{name: "a name that is not there", affinity: terms(names(expr("metadata.name", "In", "zz"))),
-			message: "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]."},
+		{
+			name: "names that exclude each other", affinity: terms(names(expr("metadata.name", "In", "b"), expr("metadata.name", "In", "c"))),
+			message: "0/3 nodes are available: pod affinity terms conflict.",
+		},
+		{
+			name: "a name that is not there", affinity: terms(names(expr("metadata.name", "In", "zz"))),
+			message: "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+		},
 		{name: "by name, with a label that does not match", affinity: terms(corev1.NodeSelectorTerm{
 			MatchFields: names(expr("metadata.name", "In", "b")).MatchFields, MatchExpressions: labels(expr("disk", "Exists")).MatchExpressions,
 		}), message: "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."},

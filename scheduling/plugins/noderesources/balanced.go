@@ -16,7 +16,7 @@ type Balanced struct{}
 func (*Balanced) Name() string { return BalancedName }
 
 // PreScore skips Score for pods that ask for neither.
-func (*Balanced) PreScore(c *framework.Cycle, nodes []int32) (bool, error) {
+func (*Balanced) PreScore(c *framework.Cycle, _ []int32) (bool, error) {
 	return c.Pod.Request.MilliCPU == 0 && c.Pod.Request.Memory == 0, nil
 }
 

@@ -25,9 +25,9 @@ func pod(kv ...string) *framework.PodInfo {
 	}}})
 }
 
-func node(name string, alloc corev1.ResourceList, pods ...*framework.PodInfo) *framework.NodeInfo {
+func node(alloc corev1.ResourceList, pods ...*framework.PodInfo) *framework.NodeInfo {
 	n := &framework.NodeInfo{}
-	n.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: alloc}})
+	n.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: alloc}})
 	for _, p := range pods {
 		n.AddPod(p)
 	}
@@ -35,6 +35,7 @@ func node(name string, alloc corev1.ResourceList, pods ...*framework.PodInfo) *f
 }
 
 func profile(t *testing.T, p framework.Plugin) *framework.Profile {
+	t.Helper()
 	profile, err := framework.NewProfile("p", framework.Enabled{Plugin: p})
 	if err != nil {
 		t.Fatal(err)
@@ -51,16 +52,22 @@ func TestFit(t *testing.T) {
 		reasons      []string
 		unresolvable bool
 	}{
-		{name: "to the last bit", used: []*framework.PodInfo{pod("cpu", "3", "memory", "6Gi")},
-			want: pod("cpu", "1", "memory", "2Gi", "ephemeral-storage", "10Gi", "example.com/gpu", "2")},
+		{
+			name: "to the last bit", used: []*framework.PodInfo{pod("cpu", "3", "memory", "6Gi")},
+			want: pod("cpu", "1", "memory", "2Gi", "ephemeral-storage", "10Gi", "example.com/gpu", "2"),
+		},
 		{name: "too little CPU", used: []*framework.PodInfo{pod("cpu", "3001m")}, want: pod("cpu", "1"), reasons: []string{"Insufficient cpu"}},
 		{name: "more than the node has", want: pod("cpu", "5"), reasons: []string{"Insufficient cpu"}, unresolvable: true},
-		{name: "several at once", used: []*framework.PodInfo{pod("cpu", "4", "memory", "8Gi", "example.com/gpu", "1")},
+		{
+			name: "several at once", used: []*framework.PodInfo{pod("cpu", "4", "memory", "8Gi", "example.com/gpu", "1")},
 			want:    pod("cpu", "1m", "memory", "1", "example.com/gpu", "2"),
-			reasons: []string{"Insufficient cpu", "Insufficient example.com/gpu", "Insufficient memory"}},
+			reasons: []string{"Insufficient cpu", "Insufficient example.com/gpu", "Insufficient memory"},
+		},
 		{name: "pods", used: []*framework.PodInfo{pod(), pod()}, want: pod(), reasons: []string{"Too many pods"}},
-		{name: "pods and CPU", used: []*framework.PodInfo{pod("cpu", "4"), pod()}, want: pod("cpu", "1"),
-			reasons: []string{"Insufficient cpu", "Too many pods"}},
+		{
+			name: "pods and CPU", used: []*framework.PodInfo{pod("cpu", "4"), pod()}, want: pod("cpu", "1"),
+			reasons: []string{"Insufficient cpu", "Too many pods"},
+		},
 		{name: "what is not asked for is never short", used: []*framework.PodInfo{pod("cpu", "9", "memory", "99Gi")}, want: pod("ephemeral-storage", "1")},
 		{name: "a resource that the node does not have", want: pod("example.com/fpga", "1"), reasons: []string{"Insufficient example.com/fpga"}, unresolvable: true},
 		{name: "zero of a resource that the node does not have", want: pod("example.com/fpga", "0")},
@@ -69,7 +76,7 @@ func TestFit(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var s framework.Snapshot
-			s.Set(node("n", alloc, test.used...))
+			s.Set(node(alloc, test.used...))
 			_, d, err := framework.Schedule(&s, test.want, profile(t, &Fit{}), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -101,17 +108,17 @@ func TestScores(t *testing.T) {
 		want   int64
 	}{
 		// (75 + 50) / 2
-		{"least allocated", &Fit{}, node("n", alloc), pod("cpu", "1", "memory", "2Gi"), 62},
+		{"least allocated", &Fit{}, node(alloc), pod("cpu", "1", "memory", "2Gi"), 62},
 		// (4000-100)/4000 = 97, (4096-200)/4096 = 95
-		{"without requests the defaults count", &Fit{}, node("n", alloc), pod(), 96},
-		{"a full node", &Fit{}, node("n", alloc, pod("cpu", "4", "memory", "4Gi")), pod("cpu", "1", "memory", "1Gi"), 0},
-		{"a node without memory", &Fit{}, node("n", list("cpu", "4")), pod("cpu", "1", "memory", "2Gi"), 75},
-		{"a node with nothing", &Fit{}, node("n", nil), pod("cpu", "1"), 0},
-		{"balanced stays so", &Balanced{}, node("n", alloc), pod("cpu", "1", "memory", "1Gi"), 75},
+		{"without requests the defaults count", &Fit{}, node(alloc), pod(), 96},
+		{"a full node", &Fit{}, node(alloc, pod("cpu", "4", "memory", "4Gi")), pod("cpu", "1", "memory", "1Gi"), 0},
+		{"a node without memory", &Fit{}, node(list("cpu", "4")), pod("cpu", "1", "memory", "2Gi"), 75},
+		{"a node with nothing", &Fit{}, node(nil), pod("cpu", "1"), 0},
+		{"balanced stays so", &Balanced{}, node(alloc), pod("cpu", "1", "memory", "1Gi"), 75},
 		// 100 -> 1-(1-0)/2 = 50: 50 + (50+50-100)/2
-		{"worst", &Balanced{}, node("n", alloc), pod("cpu", "4"), 50},
-		{"best", &Balanced{}, node("n", alloc, pod("memory", "4Gi")), pod("cpu", "4"), 100},
-		{"asks for nothing", &Balanced{}, node("n", alloc), pod(), 0},
+		{"worst", &Balanced{}, node(alloc), pod("cpu", "4"), 50},
+		{"best", &Balanced{}, node(alloc, pod("memory", "4Gi")), pod("cpu", "4"), 100},
+		{"asks for nothing", &Balanced{}, node(alloc), pod(), 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -139,7 +146,7 @@ func TestScores(t *testing.T) {
 
 func TestFitHelps(t *testing.T) {
 	alloc := list("cpu", "4", "memory", "4Gi", "pods", "10")
-	small := node("n", alloc).Node
+	small := node(alloc).Node
 	if !(&Fit{}).Helps(pod("cpu", "4"), framework.Change{Node: small}) {
 		t.Error("a node that the pod fits does not help")
 	}

@@ -57,7 +57,7 @@ func repelled(node *corev1.Node, tolerations []corev1.Toleration) bool {
 
 // PreScore keeps the tolerations that can matter, and skips Score if no node
 // has a PreferNoSchedule taint.
-func (p *Plugin) PreScore(c *framework.Cycle, nodes []int32) (bool, error) {
+func (p *Plugin) PreScore(c *framework.Cycle, _ []int32) (bool, error) {
 	if !c.Snapshot.Any(framework.FlagSoftTaint) {
 		return true, nil
 	}

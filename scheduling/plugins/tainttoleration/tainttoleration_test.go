@@ -26,6 +26,7 @@ func snapshot(taints ...[]corev1.Taint) *framework.Snapshot {
 }
 
 func profile(t *testing.T) *framework.Profile {
+	t.Helper()
 	p, err := framework.NewProfile("p", framework.Enabled{Plugin: &Plugin{}, Weight: 3})
 	if err != nil {
 		t.Fatal(err)
