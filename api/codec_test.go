@@ -5,13 +5,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/proa-project/proa/api"
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
@@ -211,13 +210,13 @@ func TestForms(t *testing.T) {
 		t.Errorf("no envelope: %q", data[:8])
 	}
 	other := &corev1.Pod{}
-	if _, err := api.Decode(data, api.MediaProtobuf, other, api.Strict); err != nil {
+	if _, err = api.Decode(data, api.MediaProtobuf, other, api.Strict); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(pod, other); diff != "" {
 		t.Errorf("through protobuf (-before +after)\n%s", diff)
 	}
-	if _, err := api.Decode(data, api.MediaProtobuf, &appsv1.Deployment{}, api.Strict); err == nil ||
+	if _, err = api.Decode(data, api.MediaProtobuf, &appsv1.Deployment{}, api.Strict); err == nil ||
 		err.Error() != `Pod in version "v1" cannot be handled as a Deployment: converting (v1.Pod) to (apps.Deployment): unknown conversion` {
 		t.Errorf("into another kind: %v", err)
 	}
@@ -227,7 +226,7 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	other = &corev1.Pod{}
-	if err := api.DecodeStored(stored, other); err != nil {
+	if err = api.DecodeStored(stored, other); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(pod, other); diff != "" {

@@ -66,30 +66,31 @@ func newExtractor(r *Resource) *extractor {
 	x := &extractor{names: slices.Sorted(slices.Values(r.Fields))}
 	x.source, x.reporter = slices.Index(x.names, "source"), slices.Index(x.names, "reportingComponent")
 	x.defaults = make([]string, len(x.names))
-	add(&x.root, []string{"metadata", "labels"}, step{labels: true, field: -1})
+	add(&x.root, "metadata.labels", step{labels: true, field: -1})
 	for i, name := range x.names {
 		x.defaults[i] = fieldDefault(name)
 		if path := fieldPath(name); path != "" {
-			add(&x.root, strings.Split(path, "."), step{field: i})
+			add(&x.root, path, step{field: i})
 		}
 	}
 	return x
 }
 
 // add puts leaf at the path below steps.
-func add(steps *[]step, path []string, leaf step) {
-	key, first := strings.CutSuffix(path[0], "[]")
-	i := slices.IndexFunc(*steps, func(s step) bool { return s.key == key })
-	if len(path) == 1 {
+func add(steps *[]step, path string, leaf step) {
+	key, rest, more := strings.Cut(path, ".")
+	if !more {
 		leaf.key = key
 		*steps = append(*steps, leaf)
 		return
 	}
+	key, first := strings.CutSuffix(key, "[]")
+	i := slices.IndexFunc(*steps, func(s step) bool { return s.key == key })
 	if i < 0 {
 		i = len(*steps)
 		*steps = append(*steps, step{key: key, first: first, field: -1})
 	}
-	add(&(*steps)[i].below, path[1:], leaf)
+	add(&(*steps)[i].below, rest, leaf)
 }
 
 func (x *extractor) run(value []byte) (labels, fields [][2]string, err error) {

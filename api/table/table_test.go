@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/proa-project/proa/api"
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"

@@ -1,4 +1,4 @@
-package v1
+package v1 //nolint:modernize // omitempty, too: that is how the documents and other tools tell optional fields
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
