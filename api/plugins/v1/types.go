@@ -1,4 +1,5 @@
-package v1 //nolint:modernize // omitempty, too: that is how the documents and other tools tell optional fields
+//nolint:modernize // omitempty, too: that is how the documents and other tools tell optional fields
+package v1
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
