@@ -111,25 +111,34 @@ func (n *nodeClient) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// register makes the Node, or takes over the one that is there.
-func (n *nodeClient) register(ctx context.Context) error {
+// create makes the Node.
+func (n *nodeClient) create(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.agent.NodeName, Labels: n.labels()}}
 	node.Spec.Taints = n.agent.Taints
 	n.setStatus(ctx, node, time.Now())
 	created, err := n.nodes.Create(ctx, node)
+	if err != nil {
+		return fmt.Errorf("create node %q: %w", node.Name, err)
+	}
+	n.node, n.writtenAt = created, time.Now()
+	return nil
+}
+
+// register makes the Node, or takes over the one that is there.
+func (n *nodeClient) register(ctx context.Context) error {
+	err := n.create(ctx)
 	if err == nil {
-		n.node, n.writtenAt = created, time.Now()
 		return n.renew(ctx)
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create node %q: %w", node.Name, err)
+		return err
 	}
-	old, err := n.nodes.Get(ctx, "", node.Name)
+	old, err := n.nodes.Get(ctx, "", n.agent.NodeName)
 	if err != nil {
-		return fmt.Errorf("read node %q: %w", node.Name, err)
+		return fmt.Errorf("read node %q: %w", n.agent.NodeName, err)
 	}
 	changed := false
-	for k, v := range node.Labels {
+	for k, v := range n.labels() {
 		if old.Labels[k] != v {
 			if old.Labels == nil {
 				old.Labels = map[string]string{}
@@ -139,7 +148,7 @@ func (n *nodeClient) register(ctx context.Context) error {
 	}
 	if changed {
 		if old, err = n.nodes.Update(ctx, old); err != nil {
-			return fmt.Errorf("label node %q: %w", node.Name, err)
+			return fmt.Errorf("label node %q: %w", n.agent.NodeName, err)
 		}
 	}
 	n.node = old
@@ -165,6 +174,15 @@ func (n *nodeClient) labels() map[string]string {
 // for long.
 func (n *nodeClient) heartbeat(ctx context.Context) error {
 	now := time.Now()
+	// others label and taint the node, and may delete it
+	fresh, err := n.nodes.Get(ctx, "", n.agent.NodeName)
+	switch {
+	case apierrors.IsNotFound(err):
+		return n.create(ctx)
+	case err != nil:
+		return fmt.Errorf("read the node: %w", err)
+	}
+	n.node = fresh
 	for range 3 {
 		next := n.node.DeepCopy()
 		n.setStatus(ctx, next, now)
@@ -176,9 +194,6 @@ func (n *nodeClient) heartbeat(ctx context.Context) error {
 		case err == nil:
 			n.node, n.writtenAt = written, now
 			return nil
-		case apierrors.IsNotFound(err):
-			n.writtenAt = time.Time{}
-			return n.register(ctx)
 		case apierrors.IsConflict(err):
 			if n.node, err = n.nodes.Get(ctx, "", n.agent.NodeName); err != nil {
 				return fmt.Errorf("read the node: %w", err)

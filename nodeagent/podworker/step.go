@@ -278,7 +278,7 @@ func (v *view) nextNumber(name string, last *Container) int {
 
 // retryAt returns when to go on after the attempt's failure.
 func (a Attempt) retryAt() time.Time {
-	if a.ImageRef == "" {
+	if a.ImageRef == "" && a.Failure.Reason != ImageInspectError {
 		return a.Failure.retryAt(pullBase, pullLimit)
 	}
 	return a.Failure.retryAt(createBase, createLimit)

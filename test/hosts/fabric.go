@@ -52,6 +52,10 @@ func Run(run func() int) int {
 // outside runs this program again in new namespaces, and cleans up after it.
 func outside() (int, error) {
 	removeLeftovers()
+	// inside there is no network to build it with
+	if _, err := BuildRuntime(context.Background()); err != nil {
+		return 0, err
+	}
 	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		return 0, fmt.Errorf("make a folder: %w", err)
@@ -212,7 +216,7 @@ func sourceDir() string {
 
 // BuildRuntime builds containerd and what belongs to it, unless the cache has
 // it, and returns the folder of the programs. The first time it needs the
-// network, which a fabric does not have: call it before Run, or run build.sh.
+// network, which a fabric does not have: Run calls it before.
 func BuildRuntime(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(sourceDir(), "build.sh")) //nolint:gosec // ours
 	cmd.Stderr = os.Stderr

@@ -168,6 +168,10 @@ func (h *Host) PowerOff() error {
 		h.daemon.Wait() //nolint:errcheck // it was killed
 		h.daemon = nil
 	}
+	// the kernel takes its time with a network, and a socket keeps it alive
+	if err := ip("link del wire" + strconv.Itoa(h.number)); err != nil && !strings.Contains(err.Error(), "Cannot find device") {
+		return err
+	}
 	return nil
 }
 
