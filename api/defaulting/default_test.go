@@ -72,6 +72,12 @@ func TestDefault(t *testing.T) {
 			`spec: {` + template + `, enableServiceLinks: true, resources: {limits: {cpu: "1", memory: 1Gi}, requests: {cpu: 50m, memory: 1Gi}},
 			  containers: [{name: a, image: "web:1", imagePullPolicy: IfNotPresent, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, resources: {requests: {cpu: 50m}}}]}`,
 		},
+		"a whole pod with huge pages": {
+			&corev1.Pod{},
+			`spec: {resources: {requests: {cpu: 1}}, containers: [{name: a, image: "web:1", resources: {limits: {hugepages-2Mi: 4Mi}}}]}`,
+			`spec: {` + template + `, enableServiceLinks: true, resources: {limits: {hugepages-2Mi: 4Mi}, requests: {cpu: "1", hugepages-2Mi: 4Mi}},
+			  containers: [{name: a, image: "web:1", imagePullPolicy: IfNotPresent, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, resources: {limits: {hugepages-2Mi: 4Mi}, requests: {hugepages-2Mi: 4Mi}}}]}`,
+		},
 		"quantities are rounded up to thousandths": {
 			&corev1.Pod{},
 			`spec: {overhead: {cpu: 100u}, containers: []}`,

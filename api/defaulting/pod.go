@@ -1,6 +1,8 @@
 package defaulting
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -122,43 +124,52 @@ func httpGet(a *corev1.HTTPGetAction) {
 
 // requestsFromLimits requests what is limited and not requested.
 func requestsFromLimits(r *corev1.ResourceRequirements) {
-	if len(r.Limits) == 0 {
-		return
-	}
-	if r.Requests == nil {
-		r.Requests = corev1.ResourceList{}
-	}
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; !ok {
-			r.Requests[name] = limit.DeepCopy()
-		}
+		fillQuantity(&r.Requests, name, limit)
 	}
 }
 
 // podRequests fills in the requests of a pod that is limited as a whole: what
-// its containers request together, or else the limit.
+// its containers request together, or else the limit. Huge pages are limited to
+// what the containers are limited to.
 func podRequests(o *corev1.Pod) {
 	r := o.Spec.Resources
-	if r == nil || len(r.Limits) == 0 {
+	if r == nil || len(r.Limits)+len(r.Requests) == 0 {
 		return
 	}
-	requests := r.Requests
-	if requests == nil {
-		requests = corev1.ResourceList{}
-	}
-	for _, list := range []corev1.ResourceList{
-		resourcehelper.AggregateContainerRequests(o, resourcehelper.PodResourcesOptions{}),
-		r.Limits,
-	} {
-		for name, quantity := range list {
-			if _, ok := requests[name]; !ok && resourcehelper.IsSupportedPodLevelResource(name) {
-				requests[name] = quantity.DeepCopy()
-			}
+	for name, quantity := range resourcehelper.AggregateContainerLimits(o, resourcehelper.PodResourcesOptions{}) {
+		if _, requested := r.Requests[name]; isHugePage(name) && !requested {
+			fillQuantity(&r.Limits, name, quantity)
 		}
 	}
-	if len(requests) > 0 {
-		r.Requests = requests
+	if len(r.Limits) == 0 {
+		return
 	}
+	for name, quantity := range resourcehelper.AggregateContainerRequests(o, resourcehelper.PodResourcesOptions{}) {
+		if resourcehelper.IsSupportedPodLevelResource(name) && !isHugePage(name) {
+			fillQuantity(&r.Requests, name, quantity)
+		}
+	}
+	for name, quantity := range r.Limits {
+		if resourcehelper.IsSupportedPodLevelResource(name) {
+			fillQuantity(&r.Requests, name, quantity)
+		}
+	}
+}
+
+func isHugePage(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// fillQuantity sets the quantity of a resource that is not in the list.
+func fillQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	if _, ok := (*list)[name]; ok {
+		return
+	}
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = quantity.DeepCopy()
 }
 
 // hostPorts gives ports of the host's network the number that they have there

@@ -56,12 +56,12 @@ func selectorAndTemplate(f *faults, selector *metav1.LabelSelector, template *co
 }
 
 func podTemplate(f *faults, t *corev1.PodTemplateSpec, selector labels.Selector, path *field.Path) {
-	metaPath, specPath := path.Child("metadata"), path.Child("spec")
+	specPath := path.Child("spec")
 	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
-		f.invalid(metaPath.Child("labels"), t.Labels, "`selector` does not match template `labels`")
+		f.invalid(path.Child("metadata", "labels"), t.Labels, "`selector` does not match template `labels`")
 	}
-	f.add(metav1validation.ValidateLabels(t.Labels, metaPath.Child("labels"))...)
-	f.add(metavalidation.ValidateAnnotations(t.Annotations, metaPath.Child("annotations"))...)
+	f.add(metav1validation.ValidateLabels(t.Labels, path.Child("labels"))...)
+	f.add(metavalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
 	podSpec(f, &t.Spec, specPath)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		f.add(field.Forbidden(specPath.Child("ephemeralContainers"), "ephemeral containers not allowed in pod template"))

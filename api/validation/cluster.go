@@ -13,8 +13,8 @@ import (
 )
 
 func namespace(f *faults, ns *corev1.Namespace, path *field.Path) {
-	for i, name := range ns.Spec.Finalizers {
-		p := path.Child("finalizers").Index(i)
+	for _, name := range ns.Spec.Finalizers {
+		p := path.Child("finalizers")
 		f.invalid(p, name, validation.IsQualifiedName(string(name))...)
 		finalizer(f, string(name), p)
 	}
@@ -31,7 +31,7 @@ func namespaceStatus(f *faults, ns *corev1.Namespace, path *field.Path) {
 }
 
 func node(f *faults, n *corev1.Node, path *field.Path) {
-	taints(f, n.Spec.Taints, path.Child("taints"))
+	taints(f, n.Spec.Taints, field.NewPath("metadata", "taints")) // upstream has this path
 	nodeStatus(f, &n.Status, field.NewPath("status"))
 	podCIDRs(f, n.Spec.PodCIDRs, path.Child("podCIDRs"))
 }
@@ -64,7 +64,7 @@ func nodeStatus(f *faults, s *corev1.NodeStatus, path *field.Path) {
 
 func quantities(f *faults, list corev1.ResourceList, path *field.Path) {
 	for _, name := range sortedKeys(list) {
-		quantity(f, name, list[name], path.Key(string(name)))
+		quantity(f, name, list[name], path.Child(string(name)))
 	}
 }
 
@@ -75,6 +75,9 @@ func nodeUpdate(f *faults, n, old *corev1.Node) {
 	}
 	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
 		f.add(field.Forbidden(spec.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
+	}
+	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
+		f.add(field.Forbidden(spec.Child("externalID"), "may not be updated"))
 	}
 }
 

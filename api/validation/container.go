@@ -65,7 +65,7 @@ func container(f *faults, ctx *podContext, c *corev1.Container, p *field.Path) {
 	f.needed(p.Child("name"), c.Name, validation.IsDNS1123Label)
 	f.needed(p.Child("image"), c.Image, nil)
 	oneOf(f, p.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
-		corev1.TerminationMessageFallbackToLogsOnError, corev1.TerminationMessageReadFile)
+		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	oneOf(f, p.Child("imagePullPolicy"), c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 	ports(f, c.Ports, p.Child("ports"))
 	env(f, c.Env, p.Child("env"))
@@ -74,7 +74,7 @@ func container(f *faults, ctx *podContext, c *corev1.Container, p *field.Path) {
 	devices(f, ctx, c, p.Child("volumeDevices"))
 	containerResources(f, ctx, c, p)
 	restartRules(f, c, p)
-	containerSecurity(f, c.SecurityContext, p.Child("securityContext"))
+	containerSecurity(f, c.SecurityContext, ctx.ownUsers(), p.Child("securityContext"))
 }
 
 // imageSpace checks the images of pods more strictly than those of templates.
@@ -181,7 +181,7 @@ func mounts(f *faults, ctx *podContext, c *corev1.Container, path *field.Path) {
 			}
 		}
 		if r := m.RecursiveReadOnly; r != nil {
-			recursive(f, m, *r, p.Child("recursiveReadOnly"))
+			recursive(f, m, *r, path.Child("recursiveReadOnly"))
 		}
 	}
 }
@@ -220,8 +220,22 @@ func descending(f *faults, target string, p *field.Path) {
 }
 
 func noBackSteps(f *faults, target string, p *field.Path) {
-	if slices.Contains(strings.Split(target, "/"), "..") {
+	if backSteps(target) {
 		f.invalid(p, target, "must not contain '..'")
+	}
+}
+
+func backSteps(target string) bool { return slices.Contains(strings.Split(target, "/"), "..") }
+
+// notMounted checks that a device is not mounted in the same container, too.
+func notMounted(f *faults, d corev1.VolumeDevice, mounts []corev1.VolumeMount, p *field.Path) {
+	for _, m := range mounts {
+		if m.Name == d.Name {
+			f.invalid(p.Child("name"), d.Name, "must not already exist in volumeMounts")
+		}
+		if m.MountPath == d.DevicePath {
+			f.invalid(p.Child("devicePath"), d.DevicePath, "must not already exist as a path in volumeMounts")
+		}
 	}
 }
 
@@ -245,6 +259,9 @@ func devices(f *faults, ctx *podContext, c *corev1.Container, path *field.Path) 
 			f.invalid(p.Child("devicePath"), d.DevicePath, "must be unique")
 		}
 		paths.Insert(d.DevicePath)
-		noBackSteps(f, d.DevicePath, p.Child("devicePath"))
+		if backSteps(d.DevicePath) {
+			f.invalid(p.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')")
+		}
+		notMounted(f, d, c.VolumeMounts, p)
 	}
 }

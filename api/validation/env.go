@@ -32,12 +32,12 @@ func envSource(f *faults, s *corev1.EnvVarSource, value string, path *field.Path
 	}
 	if r := s.ConfigMapKeyRef; r != nil {
 		n++
-		f.needed(path.Child("configMapKeyRef", "name"), r.Name, nil)
+		f.invalid(path.Child("configMapKeyRef", "name"), r.Name, subdomain(r.Name)...)
 		f.needed(path.Child("configMapKeyRef", "key"), r.Key, validation.IsConfigMapKey)
 	}
 	if r := s.SecretKeyRef; r != nil {
 		n++
-		f.needed(path.Child("secretKeyRef", "name"), r.Name, nil)
+		f.invalid(path.Child("secretKeyRef", "name"), r.Name, subdomain(r.Name)...)
 		f.needed(path.Child("secretKeyRef", "key"), r.Key, validation.IsConfigMapKey)
 	}
 	if r := s.FileKeyRef; r != nil {
@@ -144,7 +144,7 @@ func resourceFieldRef(f *faults, r *corev1.ResourceFieldSelector, volume bool, p
 	switch {
 	case name == "cpu":
 		if divisor != "1m" && divisor != "1" {
-			f.invalid(path.Child("divisor"), r.Divisor, "only divisor's values 1m and 1 are supported with the cpu resource")
+			f.invalid(path.Child("divisor"), r.Resource, "only divisor's values 1m and 1 are supported with the cpu resource")
 		}
 	case name == "memory", name == "ephemeral-storage", strings.HasPrefix(name, "hugepages-"):
 		if !slices.Contains(byteUnits, divisor) {
@@ -155,7 +155,7 @@ func resourceFieldRef(f *faults, r *corev1.ResourceFieldSelector, volume bool, p
 			if strings.HasPrefix(name, "hugepages-") {
 				kind = "hugepages"
 			}
-			f.invalid(path.Child("divisor"), r.Divisor,
+			f.invalid(path.Child("divisor"), r.Resource,
 				fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(byteUnits, ", "), kind))
 		}
 	}

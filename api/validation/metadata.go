@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proa-project/proa/api"
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
 
 // nameRule returns the rule for names of a kind, of which generateName is the
@@ -50,26 +51,31 @@ func metadata(f *faults, obj api.Object) {
 	}
 	path := field.NewPath("metadata")
 	f.add(metavalidation.ValidateObjectMetaAccessor(obj, r.Namespaced, nameRule(r), path)...)
-	finalizers(f, obj, path)
+	finalizers(f, r, obj, path)
 }
 
 // metadataUpdate checks the metadata of an object that is to replace old.
 func metadataUpdate(f *faults, obj, old api.Object) {
 	path := field.NewPath("metadata")
 	errs := metavalidation.ValidateObjectMetaAccessorUpdate(obj, old, path)
-	if r := api.ByType(obj); obj.GetResourceVersion() == "" && r != nil && r.UnconditionalUpdate {
+	r := api.ByType(obj)
+	if obj.GetResourceVersion() == "" && r != nil && r.UnconditionalUpdate {
 		version := path.Child("resourceVersion").String()
 		errs = slices.DeleteFunc(errs, func(err *field.Error) bool { return err.Field == version })
 	}
 	f.add(errs...)
 	if !slices.Equal(obj.GetFinalizers(), old.GetFinalizers()) {
 		f.add(metavalidation.ValidateFinalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
-		finalizers(f, obj, path)
+		finalizers(f, r, obj, path)
 	}
 }
 
-// finalizers checks that names without a domain are those of Kubernetes.
-func finalizers(f *faults, obj metav1.Object, path *field.Path) {
+// finalizers checks that names without a domain are those of Kubernetes. For
+// kinds that are not its own, Kubernetes does not ask.
+func finalizers(f *faults, r *api.Resource, obj metav1.Object, path *field.Path) {
+	if r == nil || r.Group == pluginsv1.GroupName {
+		return
+	}
 	for i, name := range obj.GetFinalizers() {
 		finalizer(f, name, path.Child("finalizers").Index(i))
 	}

@@ -55,6 +55,9 @@ type podContext struct {
 	claims  sets.Set[string]
 }
 
+// ownUsers says that the pod has user IDs of its own, apart from the host's.
+func (c *podContext) ownUsers() bool { return c.spec.HostUsers != nil && !*c.spec.HostUsers }
+
 // podSpec checks the spec of a pod or of a pod template.
 func podSpec(f *faults, s *corev1.PodSpec, path *field.Path) {
 	ctx := &podContext{spec: s, volumes: map[string]*corev1.VolumeSource{}, claims: sets.New[string]()}
@@ -62,18 +65,15 @@ func podSpec(f *faults, s *corev1.PodSpec, path *field.Path) {
 	resourceClaims(f, s.ResourceClaims, ctx.claims, path.Child("resourceClaims"))
 	containers(f, ctx, path)
 	if s.Resources != nil {
-		podResources(f, s.Resources, path.Child("resources"))
+		podResources(f, s, path.Child("resources"))
 	}
 
 	oneOf(f, path.Child("restartPolicy"), s.RestartPolicy,
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
 	oneOf(f, path.Child("dnsPolicy"), s.DNSPolicy,
-		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)
+		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
 	f.add(metav1validation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))...)
 	podSecurity(f, s, path)
-	for i, ref := range s.ImagePullSecrets {
-		f.needed(path.Child("imagePullSecrets").Index(i).Child("name"), ref.Name, nil)
-	}
 	affinity(f, s.Affinity, path.Child("affinity"))
 	dnsConfig(f, s.DNSConfig, s.DNSPolicy, path.Child("dnsConfig"))
 	for i, g := range s.ReadinessGates {
@@ -134,6 +134,12 @@ func resourceClaims(f *faults, list []corev1.PodResourceClaim, names sets.Set[st
 		case c.ResourceClaimName == nil && c.ResourceClaimTemplateName == nil:
 			f.invalid(p, c, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
 		}
+		if c.ResourceClaimName != nil {
+			f.invalid(p.Child("resourceClaimName"), *c.ResourceClaimName, subdomain(*c.ResourceClaimName)...)
+		}
+		if c.ResourceClaimTemplateName != nil {
+			f.invalid(p.Child("resourceClaimTemplateName"), *c.ResourceClaimTemplateName, subdomain(*c.ResourceClaimTemplateName)...)
+		}
 	}
 }
 
@@ -165,6 +171,7 @@ func dnsConfig(f *faults, c *corev1.PodDNSConfig, policy corev1.DNSPolicy, path 
 	servers := path.Child("nameservers")
 	if policy == corev1.DNSNone && len(c.Nameservers) == 0 {
 		f.add(field.Required(servers, "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+		return
 	}
 	if len(c.Nameservers) > maxNameservers {
 		f.invalid(servers, c.Nameservers, "must not have more than 3 nameservers")
@@ -195,20 +202,6 @@ func dnsConfig(f *faults, c *corev1.PodDNSConfig, policy corev1.DNSPolicy, path 
 			f.add(field.Required(path.Child("options").Index(i), "must not be empty"))
 		}
 	}
-}
-
-// podResources checks the resources of a pod as a whole.
-func podResources(f *faults, r *corev1.ResourceRequirements, path *field.Path) {
-	if len(r.Claims) > 0 {
-		f.add(field.Forbidden(path.Child("claims"), "claims may not be set for Resources at pod-level"))
-	}
-	requirements(f, r, path, func(name corev1.ResourceName, p *field.Path) {
-		switch {
-		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, isHugePage(name):
-		default:
-			f.add(field.NotSupported(p, name, []corev1.ResourceName{corev1.ResourceCPU, "hugepages-", corev1.ResourceMemory}))
-		}
-	})
 }
 
 func portNumber(f *faults, path *field.Path, n int32) {

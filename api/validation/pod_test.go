@@ -44,7 +44,7 @@ func TestCreatePod(t *testing.T) {
 			`spec.containers[0].ports[1].hostPort: Duplicate value: "TCP//80"`,
 		}},
 		"ports of the host's network": {`{metadata: {name: a, namespace: b}, spec: {hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 1, hostPort: 2}]}]}}`, []string{
-			"spec.containers[0].ports[0].containerPort: Invalid value: 1: must match `hostPort` when `hostNetwork` is true",
+			"spec.containers[0].ports[0].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true",
 		}},
 
 		"environment": {containerWith(`env: [{name: ""}, {name: "a=b"}, {name: A, valueFrom: {}}, {name: B, value: x, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: C, valueFrom: {fieldRef: {fieldPath: metadata.name}, secretKeyRef: {name: s, key: k}}},
@@ -57,10 +57,10 @@ func TestCreatePod(t *testing.T) {
 			`spec.containers[0].env[4].valueFrom: Invalid value: "": may not have more than one field specified at a time`,
 			`spec.containers[0].env[5].valueFrom.fieldRef.fieldPath: Unsupported value: "status.phase": supported values: "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"`,
 			`spec.containers[0].env[6].valueFrom.fieldRef.fieldPath: Invalid value: "spec.foo": error converting fieldPath: field label not supported: spec.foo`,
-			`spec.containers[0].env[8].valueFrom.configMapKeyRef.name: Required value`,
+			`spec.containers[0].env[8].valueFrom.configMapKeyRef.name: Invalid value: "": ` + dnsSubdomain,
 			`spec.containers[0].env[8].valueFrom.configMapKeyRef.key: Invalid value: "a/b": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')`,
 			`spec.containers[0].env[9].valueFrom.resourceFieldRef.resource: Unsupported value: "limits.gpu": supported values: "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"`,
-			`spec.containers[0].env[10].valueFrom.resourceFieldRef.divisor: Invalid value: "2": only divisor's values 1m and 1 are supported with the cpu resource`,
+			`spec.containers[0].env[10].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor's values 1m and 1 are supported with the cpu resource`,
 		}},
 		"environment from elsewhere": {containerWith(`envFrom: [{}, {configMapRef: {name: a}, secretRef: {name: b}}, {secretRef: {name: ""}}]`), []string{
 			"spec.containers[0].envFrom: Invalid value: \"\": must specify one of: `configMapRef` or `secretRef`",
@@ -80,12 +80,20 @@ func TestCreatePod(t *testing.T) {
 			`spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 1500m`,
 			`spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`,
 		}},
+		"huge pages in pieces": {containerWith(`resources: {limits: {cpu: 1, hugepages-2Mi: 3Mi}, requests: {hugepages-2Mi: 3Mi}}`), []string{
+			`spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-2Mi`,
+			`spec.containers[0].resources.requests[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-2Mi`,
+		}},
+		"containers beyond their pod": {`{metadata: {name: a, namespace: b}, spec: {resources: {limits: {cpu: 1}, requests: {cpu: 1}}, containers: [{name: c, image: i, resources: {limits: {cpu: 3}, requests: {cpu: 2}}}]}}`, []string{
+			`spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 2`,
+			`spec.resources.containers[0][cpu].limits: Invalid value: "3": must be less than or equal to pod limits of 1`,
+		}},
 		"huge pages alone":      {containerWith(`resources: {limits: {hugepages-2Mi: 2Mi}}`), []string{`spec.containers[0].resources: Forbidden: HugePages require cpu or memory`}},
 		"resources of the pod":  {podWith(`resources: {limits: {cpu: 1, nvidia.com/gpu: 1}, requests: {cpu: 2}}`), []string{`spec.resources.limits[nvidia.com/gpu]: Unsupported value: "nvidia.com/gpu": supported values: "cpu", "hugepages-", "memory"`, `spec.resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`}},
-		"claims nobody made":    {containerWith(`resources: {claims: [{name: gpu}]}`), []string{`spec.containers[0].resources.claims[0].name: Not found: "gpu"`}},
-		"resize policy":         {containerWith(`resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: cpu, restartPolicy: Maybe}]`), []string{`spec.containers[0].resizePolicy[1]: Duplicate value: "cpu"`, `spec.containers[0].resizePolicy[1].restartPolicy: Unsupported value: "Maybe": supported values: "NotRequired", "RestartContainer"`}},
+		"claims nobody made":    {containerWith(`resources: {claims: [{name: gpu}]}`), []string{`spec.containers[0].resources.claims[0]: Not found: "gpu": must be one of the names in pod.spec.resourceClaims which is empty`}},
+		"resize policy":         {containerWith(`resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: cpu, restartPolicy: Maybe}]`), []string{`spec.containers[0].resizePolicy[1]: Duplicate value: "cpu"`, `spec.containers[0].resizePolicy: Unsupported value: "Maybe": supported values: "NotRequired", "RestartContainer"`}},
 		"pull policy":           {containerWith(`imagePullPolicy: Sometimes`), []string{`spec.containers[0].imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`}},
-		"termination message":   {containerWith(`terminationMessagePolicy: Shout`), []string{`spec.containers[0].terminationMessagePolicy: Unsupported value: "Shout": supported values: "FallbackToLogsOnError", "File"`}},
+		"termination message":   {containerWith(`terminationMessagePolicy: Shout`), []string{`spec.containers[0].terminationMessagePolicy: Unsupported value: "Shout": supported values: "File", "FallbackToLogsOnError"`}},
 		"restart of a sidecar":  {podWith(`initContainers: [{name: x, image: i, restartPolicy: Always, livenessProbe: {exec: {command: [a]}}}]`), nil},
 		"restart of containers": {containerWith(`restartPolicy: Often, restartPolicyRules: [{action: Restart}]`), []string{`spec.containers[0].restartPolicy: Unsupported value: "Often": supported values: "Always", "Never", "OnFailure"`, `spec.containers[0].restartPolicyRules[0].exitCodes: Required value: must be specified`}},
 
@@ -96,7 +104,7 @@ func TestCreatePod(t *testing.T) {
 			`spec.containers[0].volumeMounts.subPath: Invalid value: "/x": must be a relative path`,
 			`spec.containers[0].volumeMounts.subPathExpr: Invalid value: "../x": must not contain '..'`,
 			`spec.containers[0].volumeMounts.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers`,
-			`spec.containers[0].volumeMounts[7].recursiveReadOnly: Forbidden: may only be specified when readOnly is true`,
+			`spec.containers[0].volumeMounts.recursiveReadOnly: Forbidden: may only be specified when readOnly is true`,
 		}},
 		"devices": {containerWith(`volumeDevices: [{name: v, devicePath: /a}, {name: x, devicePath: ""}]`), []string{
 			`spec.containers[0].volumeDevices[0].name: Invalid value: "v": can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode`,
@@ -116,18 +124,18 @@ func TestCreatePod(t *testing.T) {
 			`spec.volumes[7].configMap.items[0].path: Invalid value: "/abs": must be a relative path`,
 		}},
 		"projected volumes": {podWith(`serviceAccountName: sa, volumes: [{name: a, projected: {sources: [{configMap: {name: x, items: [{key: a, path: p}]}}, {secret: {name: yy, items: [{key: a, path: p}]}}, {serviceAccountToken: {path: "", expirationSeconds: 5}}, {downwardAPI: {items: [{path: ..x, fieldRef: {fieldPath: spec.nodeName}}, {path: yy}]}}, {configMap: {name: z}, secret: {name: z}}]}}]`), []string{
-			`spec.volumes[0].projected.sources: Invalid value: "yy": conflicting duplicate paths: p`,
+			`spec.volumes[0].projected: Invalid value: "yy": conflicting duplicate paths`,
 			`spec.volumes[0].projected.sources[2].serviceAccountToken.expirationSeconds: Invalid value: 5: may not specify a duration less than 10 minutes`,
-			`spec.volumes[0].projected.sources[2].serviceAccountToken.path: Required value`,
+			`spec.volumes[0].projected.path: Required value`,
 			`spec.volumes[0].projected.sources[3].downwardAPI.path: Invalid value: "..x": must not start with '..'`,
 			`spec.volumes[0].projected.sources[3].downwardAPI.fieldRef.fieldPath: Unsupported value: "spec.nodeName": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"`,
 			`spec.volumes[0].projected.sources[3].downwardAPI: Required value: one of fieldRef and resourceFieldRef is required`,
-			`spec.volumes[0].projected.sources[4].configMap: Forbidden: may not specify more than 1 volume type per source`,
+			`spec.volumes[0].projected.sources[4]: Forbidden: may not specify more than 1 volume type per source`,
 		}},
 		"token without an account": {podWith(`volumes: [{name: a, projected: {sources: [{serviceAccountToken: {path: t}}]}}]`), []string{`spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when serviceAccountName is not set`}},
 
 		"restart policy": {podWith(`restartPolicy: Maybe`), []string{`spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"`}},
-		"DNS policy":     {podWith(`dnsPolicy: Mine`), []string{`spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"`}},
+		"DNS policy":     {podWith(`dnsPolicy: Mine`), []string{`spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"`}},
 		"DNS of one's own": {podWith(`dnsPolicy: None, dnsConfig: {nameservers: [1.2.3.4, x, 1.1.1.1, 2.2.2.2], searches: ["a_b.c.", "A"], options: [{name: ""}]}`), []string{
 			`spec.dnsConfig.nameservers: Invalid value: ["1.2.3.4","x","1.1.1.1","2.2.2.2"]: must not have more than 3 nameservers`,
 			`spec.dnsConfig.nameservers[1]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`,
@@ -168,10 +176,12 @@ func TestCreatePod(t *testing.T) {
 		"pod affinity": {podWith(`affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: "", labelSelector: {matchExpressions: [{key: a, operator: Odd}]}}]}}`), []string{
 			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector.matchExpressions[0].operator: Invalid value: "Odd": not a valid selector operator`,
 			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Required value: can not be empty`,
+			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: "": name part must be non-empty`,
+			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: "": ` + qualified,
 		}},
 		"tolerations": {podWith(`tolerations: [{}, {key: a, operator: Exists, value: b}, {key: a, tolerationSeconds: 1}, {key: a, operator: Odd}, {key: a, effect: Odd}, {operator: Exists}]`), []string{
 			"spec.tolerations[0].operator: Invalid value: \"\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
-			"spec.tolerations[1].operator: Invalid value: {\"key\":\"a\",\"operator\":\"Exists\",\"value\":\"b\"}: value must be empty when `operator` is 'Exists'",
+			"spec.tolerations[1].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'",
 			"spec.tolerations[2].effect: Invalid value: \"\": effect must be 'NoExecute' when `tolerationSeconds` is set",
 			`spec.tolerations[3].operator: Unsupported value: "Odd": supported values: "Equal", "Exists"`,
 			`spec.tolerations[4].effect: Unsupported value: "Odd": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`,
@@ -181,7 +191,7 @@ func TestCreatePod(t *testing.T) {
 			`spec.topologySpreadConstraints[0].topologyKey: Required value: can not be empty`,
 			`spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "Odd": supported values: "DoNotSchedule", "ScheduleAnyway"`,
 			`spec.topologySpreadConstraints[1].minDomains: Invalid value: 2: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway`,
-			`spec.topologySpreadConstraints[2].{topologyKey, whenUnsatisfiable}: Duplicate value: "{z, ScheduleAnyway}"`,
+			`spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}: Duplicate value: "{z, ScheduleAnyway}"`,
 		}},
 		"gates": {podWith(`nodeName: n1, schedulingGates: [{name: a}, {name: a}, {name: "a/"}]`), []string{
 			`spec.schedulingGates[1]: Duplicate value: "a"`,
@@ -190,11 +200,11 @@ func TestCreatePod(t *testing.T) {
 			`spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared`,
 		}},
 		"security of the pod": {podWith(`hostPID: true, shareProcessNamespace: true, securityContext: {runAsUser: -1, fsGroup: -2, sysctls: [{name: "a b", value: x}], seccompProfile: {type: Localhost}, fsGroupChangePolicy: Odd}`), []string{
-			`spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`,
+			`spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`,
 			`spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive`,
 			`spec.securityContext.fsGroup: Invalid value: -2: must be between 0 and 2147483647, inclusive`,
 			`spec.securityContext.fsGroupChangePolicy: Unsupported value: "Odd": supported values: "Always", "OnRootMismatch"`,
-			`spec.securityContext.sysctls[0].name: Invalid value: "a b": must have at most 253 characters and match regex ([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?`,
+			`spec.securityContext.sysctls[0].name: Invalid value: "a b": must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`,
 			`spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost`,
 		}},
 		"security of a container": {containerWith(`securityContext: {privileged: true, allowPrivilegeEscalation: false, procMount: Odd, appArmorProfile: {type: RuntimeDefault, localhostProfile: x}}`), []string{
@@ -204,7 +214,6 @@ func TestCreatePod(t *testing.T) {
 		}},
 		"odds and ends": {podWith(`activeDeadlineSeconds: 0, hostname: A, preemptionPolicy: Odd, os: {name: plan9}, imagePullSecrets: [{}], hostAliases: [{ip: x}], readinessGates: [{conditionType: "a b"}], ephemeralContainers: [{name: e, image: i}]`), []string{
 			`spec.ephemeralContainers: Forbidden: cannot be set on create`,
-			`spec.imagePullSecrets[0].name: Required value`,
 			`spec.readinessGates[0].conditionType: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			`spec.hostname: Invalid value: "A": ` + dnsLabel,
 			`spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive`,
@@ -228,7 +237,7 @@ func TestUpdatePod(t *testing.T) {
 		"more tolerations":      {podWith(`tolerations: [{key: a, operator: Exists}]`), podWith(`tolerations: [{key: a, operator: Exists}, {key: b, operator: Exists}]`), nil},
 		"fewer tolerations":     {podWith(`tolerations: [{key: a, operator: Exists}]`), podWith(``), []string{`spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds`}},
 		"fewer gates":           {podWith(`schedulingGates: [{name: a}, {name: b}]`), podWith(`schedulingGates: [{name: b}]`), nil},
-		"more gates":            {podWith(`schedulingGates: [{name: a}]`), podWith(`schedulingGates: [{name: a}, {name: b}]`), []string{`spec.schedulingGates[1]: Forbidden: only deletion is allowed, but found new scheduling gate 'b'`}},
+		"more gates":            {podWith(`schedulingGates: [{name: a}]`), podWith(`schedulingGates: [{name: a}, {name: b}]`), []string{`spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'b'`}},
 		"selector behind gates": {podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b}`), podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b, c: d}`), nil},
 		"other selector behind gates": {
 			podWith(`schedulingGates: [{name: a}], nodeSelector: {a: b}`), podWith(`schedulingGates: [{name: a}], nodeSelector: {a: c}`),
@@ -266,15 +275,18 @@ func TestPodStatus(t *testing.T) {
 		old, now string
 		want     []string
 	}{
-		"starts":                 {pod("Never", running), pod("Never", done), nil},
-		"starts again":           {pod("Always", done), pod("Always", running), nil},
-		"starts again, must not": {pod("Never", done), pod("Never", running), []string{`status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state`}},
-		"ended well":             {pod("OnFailure", done), pod("OnFailure", running), []string{`status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state`}},
-		"ended badly":            {pod("OnFailure", strings.Replace(done, "exitCode: 0", "exitCode: 1", 1)), pod("OnFailure", running), nil},
-		"bad address":            {pod("Always", ""), pod("Always", `status: {podIPs: [{ip: x}]}`), []string{`status.podIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`}},
+		"starts":                    {pod("Never", running), pod("Never", done), nil},
+		"starts again":              {pod("Always", done), pod("Always", running), nil},
+		"starts again, must not":    {pod("Never", done), pod("Never", running), []string{`status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state`}},
+		"ended well":                {pod("OnFailure", done), pod("OnFailure", running), []string{`status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state`}},
+		"ended badly":               {pod("OnFailure", strings.Replace(done, "exitCode: 0", "exitCode: 1", 1)), pod("OnFailure", running), nil},
+		"class":                     {pod("Always", "status: {qosClass: Burstable}"), pod("Always", `status: {qosClass: BestEffort}`), []string{`status.qosClass: Invalid value: "BestEffort": field is immutable`}},
+		"two addresses of a family": {pod("Always", ""), pod("Always", `status: {podIPs: [{ip: 10.0.0.1}, {ip: 10.0.0.2}]}`), []string{`status.podIPs: Invalid value: [{"ip":"10.0.0.1"},{"ip":"10.0.0.2"}]: may specify no more than one IP for each IP family`}},
+		"host's address":            {pod("Always", ""), pod("Always", `status: {hostIPs: [{ip: 10.0.0.1}]}`), []string{"status.hostIPs[0].ip: Invalid value: \"10.0.0.1\": must be equal to `hostIP`"}},
+		"bad address":               {pod("Always", ""), pod("Always", `status: {podIPs: [{ip: x}]}`), []string{`status.podIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`}},
 		"condition without a name": {pod("Always", ""), pod("Always", `status: {conditions: [{type: "", status: "True"}]}`), []string{
-			`status.conditions[0].type: Invalid value: "": name part must be non-empty`,
-			`status.conditions[0].type: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+			`metadata.conditions[0].Type: Invalid value: "": name part must be non-empty`,
+			`metadata.conditions[0].Type: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func podUpdate(f *faults, p, old *corev1.Pod) {
 	}
 	if !equality.Semantic.DeepEqual(*rest, old.Spec) {
 		f.add(field.Forbidden(spec, "pod updates may not change fields other than "+
-			strings.Join(updatable, ",")+"\n"+diff.Diff(*rest, old.Spec)))
+			strings.Join(updatable, ",")+"\n"+diff.Diff(old.Spec, *rest)))
 	}
 }
 
@@ -103,7 +104,7 @@ func moreTolerations(f *faults, list, old []corev1.Toleration, path *field.Path)
 func fewerGates(f *faults, list, old []corev1.PodSchedulingGate, path *field.Path) {
 	for i, g := range list {
 		if !slices.Contains(old, g) {
-			f.add(field.Forbidden(path.Index(i), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'"))
+			f.add(field.Forbidden(path.Index(i).Child("name"), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'"))
 		}
 	}
 }
@@ -134,40 +135,63 @@ func podStatus(f *faults, p, old *corev1.Pod) {
 	if p.Spec.NodeName != old.Spec.NodeName {
 		f.add(field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
 	}
-	optional(f, path.Child("nominatedNodeName"), p.Status.NominatedNodeName, subdomain)
+	if p.Status.NominatedNodeName != old.Status.NominatedNodeName {
+		optional(f, path.Child("nominatedNodeName"), p.Status.NominatedNodeName, subdomain)
+	}
+	immutable(f, path.Child("qosClass"), p.Status.QOSClass, old.Status.QOSClass)
 	for i, c := range p.Status.Conditions {
-		if old := conditionOf(old, c.Type); old == nil || *old != c {
-			f.invalid(path.Child("conditions").Index(i).Child("type"), string(c.Type), validation.IsQualifiedName(string(c.Type))...)
+		switch c.Type {
+		case corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized:
+		default: // upstream has this path
+			f.invalid(field.NewPath("metadata", "conditions").Index(i).Child("Type"), string(c.Type),
+				validation.IsQualifiedName(string(c.Type))...)
 		}
 	}
-	if p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		staysTerminated(f, p.Status.ContainerStatuses, old.Status.ContainerStatuses, p.Spec.RestartPolicy, p.Spec.Containers, path.Child("containerStatuses"))
-		staysTerminated(f, p.Status.InitContainerStatuses, old.Status.InitContainerStatuses, p.Spec.RestartPolicy, p.Spec.InitContainers, path.Child("initContainerStatuses"))
-	}
+	staysTerminated(f, p.Status.ContainerStatuses, old.Status.ContainerStatuses, old.Spec.RestartPolicy, old.Spec.Containers, path.Child("containerStatuses"))
+	staysTerminated(f, p.Status.InitContainerStatuses, old.Status.InitContainerStatuses, old.Spec.RestartPolicy, old.Spec.InitContainers, path.Child("initContainerStatuses"))
+	// ephemeral containers are never restarted
+	staysTerminated(f, p.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, corev1.RestartPolicyNever, nil, path.Child("ephemeralContainerStatuses"))
+
+	podIPs := make([]string, len(p.Status.PodIPs))
 	for i, ip := range p.Status.PodIPs {
-		f.add(validation.IsValidIP(path.Child("podIPs").Index(i), ip.IP)...)
-		if slices.Contains(p.Status.PodIPs[:i], ip) {
-			f.add(field.Duplicate(path.Child("podIPs").Index(i), ip))
-		}
+		podIPs[i] = ip.IP
 	}
+	addresses(f, podIPs, p.Status.PodIPs, path.Child("podIPs"))
+	hostIPs := make([]string, len(p.Status.HostIPs))
 	for i, ip := range p.Status.HostIPs {
-		f.add(validation.IsValidIP(path.Child("hostIPs").Index(i), ip.IP)...)
+		hostIPs[i] = ip.IP
 	}
+	if len(hostIPs) > 0 && hostIPs[0] != p.Status.HostIP {
+		f.invalid(path.Child("hostIPs").Index(0).Child("ip"), hostIPs[0], "must be equal to `hostIP`")
+	}
+	addresses(f, hostIPs, p.Status.HostIPs, path.Child("hostIPs"))
 }
 
-func conditionOf(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == t {
-			return &p.Status.Conditions[i]
+// addresses checks that there is at most one address of each family; values is
+// the list as it stands in the status.
+func addresses[T any](f *faults, ips []string, values []T, path *field.Path) {
+	families := map[bool]int{}
+	for i, s := range ips {
+		f.add(validation.IsValidIP(path.Index(i), s)...)
+		if slices.Contains(ips[:i], s) {
+			f.add(field.Duplicate(path.Index(i), values[i]))
+		}
+		if ip, err := netip.ParseAddr(s); err == nil {
+			families[ip.Is4()]++
 		}
 	}
-	return nil
+	if families[true] > 1 || families[false] > 1 {
+		f.invalid(path, values, "may specify no more than one IP for each IP family")
+	}
 }
 
 // staysTerminated checks that containers which are not restarted stay as they
 // ended. Containers with a restart policy of their own are left alone.
 func staysTerminated(f *faults, list, old []corev1.ContainerStatus, policy corev1.RestartPolicy, specs []corev1.Container, path *field.Path) {
-	for _, o := range old {
+	if policy == corev1.RestartPolicyAlways {
+		return
+	}
+	for i, o := range old {
 		if o.State.Terminated == nil || policy == corev1.RestartPolicyOnFailure && o.State.Terminated.ExitCode != 0 {
 			continue
 		}
@@ -176,7 +200,7 @@ func staysTerminated(f *faults, list, old []corev1.ContainerStatus, policy corev
 		}) {
 			continue
 		}
-		for i, s := range list {
+		for _, s := range list {
 			if s.Name == o.Name && s.State.Terminated == nil {
 				f.add(field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 			}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // containerResources checks what a container requests and is limited to.
@@ -27,20 +28,70 @@ func containerResources(f *faults, ctx *podContext, c *corev1.Container, p *fiel
 		f.add(field.Forbidden(path, "HugePages require cpu or memory"))
 	}
 
-	claims := sets.New[string]()
-	for i, claim := range c.Resources.Claims {
-		cp := path.Child("claims").Index(i)
-		f.needed(cp.Child("name"), claim.Name, nil)
-		id := claim.Name + "/" + claim.Request
-		if claims.Has(id) {
-			f.add(field.Duplicate(cp, strings.TrimSuffix(id, "/")))
+	claimsOf(f, ctx, c.Resources.Claims, path.Child("claims"))
+	resizePolicy(f, ctx, c, p.Child("resizePolicy"))
+}
+
+// claimsOf checks the claims that a container refers to.
+func claimsOf(f *faults, ctx *podContext, claims []corev1.ResourceClaim, path *field.Path) {
+	seen := sets.New[string]()
+	for i, claim := range claims {
+		p := path.Index(i)
+		if claim.Name == "" {
+			f.required(p)
+			continue
 		}
-		claims.Insert(id)
-		if claim.Name != "" && !ctx.claims.Has(claim.Name) {
-			f.add(field.NotFound(cp.Child("name"), claim.Name))
+		id := claim.Name
+		if claim.Request != "" {
+			f.invalid(p.Child("request"), claim.Request, validation.IsDNS1123Label(claim.Request)...)
+			id += "/" + claim.Request
+		}
+		if seen.Has(claim.Name) || seen.Has(id) {
+			f.add(field.Duplicate(p, id))
+		}
+		seen.Insert(id)
+		if ctx.claims.Has(claim.Name) {
+			continue
+		}
+		err := field.NotFound(p, claim.Name)
+		err.Detail = "must be one of the names in pod.spec.resourceClaims which is empty"
+		if len(ctx.claims) > 0 {
+			err.Detail = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(sets.List(ctx.claims), ", ")
+		}
+		f.add(err)
+	}
+}
+
+// podResources checks the resources of a pod as a whole, and those of its
+// containers against them.
+func podResources(f *faults, s *corev1.PodSpec, path *field.Path) {
+	r := s.Resources
+	if r.Claims != nil {
+		f.add(field.Forbidden(path.Child("claims"), "claims cannot be set for Resources at pod-level"))
+	}
+	requirements(f, r, path, func(name corev1.ResourceName, p *field.Path) {
+		if !resourcehelper.IsSupportedPodLevelResource(name) {
+			f.add(field.NotSupported(p, name, sets.List(resourcehelper.SupportedPodLevelResources())))
+		}
+	})
+	sum := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: *s}, resourcehelper.PodResourcesOptions{})
+	for _, name := range sortedKeys(sum) {
+		have, need := r.Requests[name], sum[name]
+		if need.Cmp(have) > 0 {
+			f.invalid(path.Child("requests").Key(string(name)), have.String(),
+				"must be greater than or equal to aggregate container requests of "+need.String())
 		}
 	}
-	resizePolicy(f, ctx, c, p.Child("resizePolicy"))
+	for i := range s.Containers {
+		limits := s.Containers[i].Resources.Limits
+		for _, name := range sortedKeys(limits) {
+			limit := limits[name]
+			if most, ok := r.Limits[name]; ok && limit.Cmp(most) > 0 {
+				f.invalid(path.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(),
+					"must be less than or equal to pod limits of "+most.String())
+			}
+		}
+	}
 }
 
 func resizePolicy(f *faults, ctx *podContext, c *corev1.Container, path *field.Path) {
@@ -51,10 +102,11 @@ func resizePolicy(f *faults, ctx *podContext, c *corev1.Container, path *field.P
 			f.add(field.Duplicate(p, r.ResourceName))
 		}
 		seen.Insert(r.ResourceName)
-		oneOf(f, p.Child("resourceName"), r.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
-		oneOf(f, p.Child("restartPolicy"), r.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
-		if ctx.spec.RestartPolicy == corev1.RestartPolicyNever && r.RestartPolicy == corev1.RestartContainer {
-			f.invalid(p.Child("restartPolicy"), r.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'")
+		// upstream's paths do not say which policy is meant
+		oneOf(f, path, r.ResourceName, corev1.ResourceCPU, corev1.ResourceMemory)
+		oneOf(f, path, r.RestartPolicy, corev1.NotRequired, corev1.RestartContainer)
+		if ctx.spec.RestartPolicy == corev1.RestartPolicyNever && r.RestartPolicy != corev1.NotRequired {
+			f.invalid(path, r.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'")
 		}
 	}
 }
@@ -94,17 +146,24 @@ func quantity(f *faults, name corev1.ResourceName, q resource.Quantity, path *fi
 	if isInteger(name) && q.MilliValue()%1000 != 0 {
 		f.invalid(path, q, "must be an integer")
 	}
+	if size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix); ok {
+		page, err := resource.ParseQuantity(size)
+		if err != nil || page.Value() <= 0 || q.Value()%page.Value() != 0 {
+			f.invalid(path, q.String(), fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))
+		}
+	}
 }
 
 // resourceName checks that containers can have the resource.
 func resourceName(f *faults, name corev1.ResourceName, path *field.Path) {
-	f.invalid(path, name, validation.IsQualifiedName(string(name))...)
+	msgs := validation.IsQualifiedName(string(name))
+	f.invalid(path, name, msgs...)
 	switch {
 	case !strings.Contains(string(name), "/"):
 		if isStandard(name) {
 			return
 		}
-		if !isQuotaOnly(name) {
+		if len(msgs) == 0 && !isQuotaOnly(name) {
 			f.invalid(path, name, "must be a standard resource type or fully qualified")
 		}
 		f.invalid(path, name, "must be a standard resource for containers")

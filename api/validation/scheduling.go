@@ -2,12 +2,13 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -25,13 +26,13 @@ func affinity(f *faults, a *corev1.Affinity, path *field.Path) {
 				f.add(field.Required(terms, "must have at least one node selector term"))
 			}
 			for i := range r.NodeSelectorTerms {
-				nodeTerm(f, &r.NodeSelectorTerms[i], terms.Index(i))
+				nodeTerm(f, &r.NodeSelectorTerms[i], true, terms.Index(i))
 			}
 		}
 		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 			t, tp := &n.PreferredDuringSchedulingIgnoredDuringExecution[i], p.Child(preferred).Index(i)
 			weight(f, t.Weight, tp)
-			nodeTerm(f, &t.Preference, tp.Child("preference"))
+			nodeTerm(f, &t.Preference, false, tp.Child("preference"))
 		}
 	}
 	pods := func(need []corev1.PodAffinityTerm, want []corev1.WeightedPodAffinityTerm, p *field.Path) {
@@ -57,7 +58,8 @@ func weight(f *faults, w int32, path *field.Path) {
 	}
 }
 
-func nodeTerm(f *faults, t *corev1.NodeSelectorTerm, path *field.Path) {
+// nodeTerm checks a term; strictly, its values must be possible values of labels.
+func nodeTerm(f *faults, t *corev1.NodeSelectorTerm, strict bool, path *field.Path) {
 	for i := range t.MatchExpressions {
 		r, p := &t.MatchExpressions[i], path.Child("matchExpressions").Index(i)
 		values := p.Child("values")
@@ -65,9 +67,6 @@ func nodeTerm(f *faults, t *corev1.NodeSelectorTerm, path *field.Path) {
 		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 			if len(r.Values) == 0 {
 				f.add(field.Required(values, "must be specified when `operator` is 'In' or 'NotIn'"))
-			}
-			for j, v := range r.Values {
-				f.invalid(values.Index(j), v, validation.IsValidLabelValue(v)...)
 			}
 		case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 			if len(r.Values) > 0 {
@@ -81,6 +80,11 @@ func nodeTerm(f *faults, t *corev1.NodeSelectorTerm, path *field.Path) {
 			f.invalid(p.Child("operator"), r.Operator, "not a valid selector operator")
 		}
 		f.add(metav1validation.ValidateLabelName(r.Key, p.Child("key"))...)
+		for j, v := range r.Values {
+			if strict {
+				f.invalid(values.Index(j), v, validation.IsValidLabelValue(v)...)
+			}
+		}
 	}
 	for i := range t.MatchFields {
 		r, p := &t.MatchFields[i], path.Child("matchFields").Index(i)
@@ -108,15 +112,28 @@ func podTerm(f *faults, t *corev1.PodAffinityTerm, path *field.Path) {
 	for _, name := range t.Namespaces {
 		f.invalid(path.Child("namespace"), name, label(name)...)
 	}
-	topologyKey(f, t.TopologyKey, path.Child("topologyKey"))
-}
-
-func topologyKey(f *faults, key string, path *field.Path) {
-	if key == "" {
-		f.add(field.Required(path, "can not be empty"))
-		return
+	for _, keys := range []struct {
+		name string
+		list []string
+	}{{"matchLabelKeys", t.MatchLabelKeys}, {"mismatchLabelKeys", t.MismatchLabelKeys}} {
+		p := path.Child(keys.name)
+		if len(keys.list) > 0 && t.LabelSelector == nil {
+			f.add(field.Forbidden(p, "must not be specified when labelSelector is not set"))
+			continue
+		}
+		for i, key := range keys.list {
+			f.add(metav1validation.ValidateLabelName(key, p.Index(i))...)
+		}
 	}
-	f.add(metav1validation.ValidateLabelName(key, path)...)
+	for i, key := range t.MatchLabelKeys {
+		if slices.Contains(t.MismatchLabelKeys, key) {
+			f.invalid(path.Child("matchLabelKeys").Index(i), key, "exists in both matchLabelKeys and mismatchLabelKeys")
+		}
+	}
+	if t.TopologyKey == "" {
+		f.add(field.Required(path.Child("topologyKey"), "can not be empty"))
+	}
+	f.add(metav1validation.ValidateLabelName(t.TopologyKey, path.Child("topologyKey"))...)
 }
 
 func tolerations(f *faults, list []corev1.Toleration, path *field.Path) {
@@ -138,7 +155,7 @@ func tolerations(f *faults, list []corev1.Toleration, path *field.Path) {
 			}
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				f.invalid(op, t, "value must be empty when `operator` is 'Exists'")
+				f.invalid(op, t.Value, "value must be empty when `operator` is 'Exists'")
 			}
 		case corev1.TolerationOpLt, corev1.TolerationOpGt:
 			if n, err := strconv.ParseInt(t.Value, 10, 64); err != nil || strconv.FormatInt(n, 10) != t.Value {
@@ -156,19 +173,23 @@ func tolerations(f *faults, list []corev1.Toleration, path *field.Path) {
 }
 
 func topologySpread(f *faults, list []corev1.TopologySpreadConstraint, path *field.Path) {
-	seen := sets.New[string]()
 	for i := range list {
 		c, p := &list[i], path.Index(i)
 		if c.MaxSkew <= 0 {
 			f.invalid(p.Child("maxSkew"), c.MaxSkew, "must be greater than zero")
 		}
-		topologyKey(f, c.TopologyKey, p.Child("topologyKey"))
-		oneOf(f, p.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
-		pair := fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)
-		if seen.Has(pair) {
-			f.add(field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), pair))
+		if c.TopologyKey == "" {
+			f.add(field.Required(p.Child("topologyKey"), "can not be empty"))
 		}
-		seen.Insert(pair)
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway {
+			f.add(field.NotSupported(p.Child("whenUnsatisfiable"), c.WhenUnsatisfiable,
+				[]corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}))
+		}
+		if slices.ContainsFunc(list[i+1:], func(o corev1.TopologySpreadConstraint) bool {
+			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
+		}) {
+			f.add(field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
+		}
 		if d := c.MinDomains; d != nil {
 			if *d <= 0 {
 				f.invalid(p.Child("minDomains"), *d, "must be greater than zero")
@@ -181,8 +202,23 @@ func topologySpread(f *faults, list []corev1.TopologySpreadConstraint, path *fie
 		oneOfPtr(f, p.Child("nodeAffinityPolicy"), c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 		oneOfPtr(f, p.Child("nodeTaintsPolicy"), c.NodeTaintsPolicy, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 		selector(f, c.LabelSelector, p.Child("labelSelector"))
-		for j, key := range c.MatchLabelKeys {
-			f.add(metav1validation.ValidateLabelName(key, p.Child("matchLabelKeys").Index(j))...)
+		spreadKeys(f, c, p.Child("matchLabelKeys"))
+	}
+}
+
+// spreadKeys checks the keys whose values spread the pods of each apart.
+func spreadKeys(f *faults, c *corev1.TopologySpreadConstraint, path *field.Path) {
+	if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
+		f.add(field.Forbidden(path, "must not be specified when labelSelector is not set"))
+	}
+	for i, key := range c.MatchLabelKeys {
+		f.add(metav1validation.ValidateLabelName(key, path.Index(i))...)
+		if c.LabelSelector == nil {
+			continue
+		}
+		_, label := c.LabelSelector.MatchLabels[key]
+		if label || slices.ContainsFunc(c.LabelSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {
+			f.invalid(path.Index(i), key, "exists in both matchLabelKeys and labelSelector")
 		}
 	}
 }

@@ -25,23 +25,23 @@ func podSecurity(f *faults, s *corev1.PodSpec, spec *field.Path) {
 	if s.HostNetwork {
 		for i, c := range s.Containers {
 			for j, port := range c.Ports {
-				if port.HostPort != 0 && port.HostPort != port.ContainerPort {
-					f.invalid(spec.Child("containers").Index(i).Child("ports").Index(j).Child("containerPort"),
-						port.ContainerPort, "must match `hostPort` when `hostNetwork` is true")
+				if port.HostPort != 0 && port.HostPort != port.ContainerPort { // 0 is filled in when a pod is made
+					f.invalid(spec.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"),
+						port.HostPort, "must match `containerPort` when `hostNetwork` is true")
 				}
 			}
 		}
 	}
 	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
-		f.invalid(spec.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled")
+		f.invalid(spec.Child("securityContext", "shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled")
 	}
 	if s.HostUsers != nil && !*s.HostUsers {
 		for _, h := range []struct {
 			name string
 			on   bool
-		}{{"hostNetwork", s.HostNetwork}, {"hostPID", s.HostPID}, {"hostIPC", s.HostIPC}} {
+		}{{"hostNetwork", s.HostNetwork}, {"HostPID", s.HostPID}, {"HostIPC", s.HostIPC}} {
 			if h.on {
-				f.add(field.Forbidden(spec.Child(h.name), "when `hostUsers` is false"))
+				f.add(field.Forbidden(spec.Child(h.name), "when `pod.Spec.HostUsers` is false"))
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func sysctls(f *faults, list []corev1.Sysctl, path *field.Path) {
 		case s.Name == "":
 			f.required(p)
 		case len(s.Name) > maxSysctl || !sysctlRegexp().MatchString(s.Name):
-			f.invalid(p, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctl, sysctlForm))
+			f.invalid(p, s.Name, fmt.Sprintf("must have at most %d characters and match regex %s", maxSysctl, sysctlRegexp()))
 		case seen.Has(s.Name):
 			f.add(field.Duplicate(p, s.Name))
 		}
@@ -97,12 +97,15 @@ func privileged(sc *corev1.SecurityContext) bool {
 	return sc != nil && sc.Privileged != nil && *sc.Privileged
 }
 
-func containerSecurity(f *faults, sc *corev1.SecurityContext, path *field.Path) {
+func containerSecurity(f *faults, sc *corev1.SecurityContext, ownUsers bool, path *field.Path) {
 	if sc == nil {
 		return
 	}
 	userAndGroup(f, sc.RunAsUser, sc.RunAsGroup, path)
 	oneOfPtr(f, path.Child("procMount"), sc.ProcMount, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
+	if sc.ProcMount != nil && *sc.ProcMount == corev1.UnmaskedProcMount && !ownUsers {
+		f.invalid(path.Child("procMount"), *sc.ProcMount, "`hostUsers` must be false to use `Unmasked`")
+	}
 	seccomp(f, sc.SeccompProfile, path.Child("seccompProfile"))
 	appArmor(f, sc.AppArmorProfile, path.Child("appArmorProfile"))
 	if sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation {
@@ -127,7 +130,7 @@ func seccomp(f *faults, s *corev1.SeccompProfile, path *field.Path) {
 	}
 	local := path.Child("localhostProfile")
 	if s.Type == corev1.SeccompProfileTypeLocalhost {
-		if s.LocalhostProfile == nil || *s.LocalhostProfile == "" {
+		if s.LocalhostProfile == nil {
 			f.add(field.Required(local, "must be set when seccomp type is Localhost"))
 		} else {
 			descending(f, *s.LocalhostProfile, local)

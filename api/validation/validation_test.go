@@ -95,7 +95,7 @@ func TestMetadata(t *testing.T) {
 		"namespace":            {`metadata: {name: a}`, nil},
 		"namespace with a dot": {`metadata: {name: a.b}`, []string{`metadata.name: Invalid value: "a.b": must not contain dots`, `metadata.labels: Invalid value: "a.b"`}[:1]},
 		"in a namespace":       {`metadata: {name: a, namespace: b}`, []string{`metadata.namespace: Forbidden: not allowed on this type`}},
-		"finalizers":           {`{metadata: {name: a}, spec: {finalizers: [kubernetes, foo]}}`, []string{`spec.finalizers[1]: Invalid value: "foo": name is neither a standard finalizer name nor is it fully qualified`}},
+		"finalizers":           {`{metadata: {name: a}, spec: {finalizers: [kubernetes, foo]}}`, []string{`spec.finalizers: Invalid value: "foo": name is neither a standard finalizer name nor is it fully qualified`}},
 	})
 }
 
@@ -214,13 +214,13 @@ func TestCluster(t *testing.T) {
 	run(t, func() *corev1.Node { return &corev1.Node{} }, map[string]row{
 		"plain": {`{metadata: {name: a}, spec: {taints: [{key: a, effect: NoSchedule}], podCIDRs: [10.1.0.0/24, "fd00::/64"]}, status: {capacity: {cpu: 1, pods: 10}}}`, nil},
 		"taints": {`{metadata: {name: a}, spec: {taints: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule, value: x}, {key: b}, {key: c, effect: Odd}]}}`, []string{
-			`spec.taints[1]: Duplicate value: {"key":"a","value":"x","effect":"NoSchedule"}: taints must be unique by key and effect pair`,
-			`spec.taints[2].effect: Required value`,
-			`spec.taints[3].effect: Unsupported value: "Odd": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`,
+			`metadata.taints[1]: Duplicate value: {"key":"a","value":"x","effect":"NoSchedule"}: taints must be unique by key and effect pair`,
+			`metadata.taints[2].effect: Required value`,
+			`metadata.taints[3].effect: Unsupported value: "Odd": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`,
 		}},
 		"capacity": {`{metadata: {name: a}, status: {capacity: {cpu: -1, pods: 1.5}, allocatable: {}}}`, []string{
-			`status.capacity[cpu]: Invalid value: "-1": must be greater than or equal to 0`,
-			`status.capacity[pods]: Invalid value: "1500m": must be an integer`,
+			`status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0`,
+			`status.capacity.pods: Invalid value: "1500m": must be an integer`,
 		}},
 		"ranges": {`{metadata: {name: a}, spec: {podCIDRs: [10.1.0.0/24, 10.2.0.0/24]}}`, []string{`spec.podCIDRs: Invalid value: ["10.1.0.0/24","10.2.0.0/24"]: may specify no more than one CIDR for each IP family`}},
 	})

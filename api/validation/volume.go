@@ -65,7 +65,7 @@ func ownSources(f *faults, v *corev1.VolumeSource) []choice {
 		}},
 		{"projected", v.Projected != nil, func(p *field.Path) {
 			fileMode(f, v.Projected.DefaultMode, p.Child("defaultMode"))
-			projections(f, v.Projected.Sources, p.Child("sources"))
+			projections(f, v.Projected.Sources, p)
 		}},
 		{"image", v.Image != nil, func(p *field.Path) {
 			f.needed(p.Child("reference"), v.Image.Reference, nil)
@@ -88,7 +88,7 @@ func otherSources(f *faults, v *corev1.VolumeSource) []choice {
 		{"csi", v.CSI != nil, func(p *field.Path) { need(f, p, "driver", v.CSI.Driver) }},
 		{"nfs", v.NFS != nil, func(p *field.Path) {
 			need(f, p, "server", v.NFS.Server, "path", v.NFS.Path)
-			if v.NFS.Path != "" && !path.IsAbs(v.NFS.Path) {
+			if !path.IsAbs(v.NFS.Path) {
 				f.invalid(p.Child("path"), v.NFS.Path, "must be an absolute path")
 			}
 		}},
@@ -137,7 +137,10 @@ func some(f *faults, list []string, p *field.Path) {
 }
 
 func hostPath(f *faults, h *corev1.HostPathVolumeSource, p *field.Path) {
-	f.needed(p.Child("path"), h.Path, nil)
+	if h.Path == "" {
+		f.required(p.Child("path"))
+		return
+	}
 	noBackSteps(f, h.Path, p.Child("path"))
 	oneOfPtr(f, p.Child("type"), h.Type,
 		corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
@@ -189,13 +192,13 @@ func downward(f *faults, items []corev1.DownwardAPIVolumeFile, path *field.Path)
 }
 
 // projections checks the parts of a projected volume, which share a directory.
+// Upstream's paths do not always say which part is meant.
 func projections(f *faults, list []corev1.VolumeProjection, path *field.Path) {
-	const tooMany = "may not specify more than 1 volume type per source"
 	taken := sets.New[string]()
 	// file checks that only one part makes a file.
 	file := func(owner, target string) {
 		if target != "" && taken.Has(target) {
-			f.invalid(path, owner, "conflicting duplicate paths: "+target)
+			f.invalid(path, owner, "conflicting duplicate paths")
 		}
 		taken.Insert(target)
 	}
@@ -207,37 +210,57 @@ func projections(f *faults, list []corev1.VolumeProjection, path *field.Path) {
 		}
 	}
 	for i := range list {
-		s, p := &list[i], path.Index(i)
-		choose(f, p, tooMany,
-			choice{"secret", s.Secret != nil, func(p *field.Path) { keys(s.Secret.Name, s.Secret.Items, p) }},
-			choice{"configMap", s.ConfigMap != nil, func(p *field.Path) { keys(s.ConfigMap.Name, s.ConfigMap.Items, p) }},
-			choice{"downwardAPI", s.DownwardAPI != nil, func(p *field.Path) {
-				downward(f, s.DownwardAPI.Items, p)
-				for _, item := range s.DownwardAPI.Items {
-					file("downwardAPI", item.Path)
-				}
-			}},
-			choice{"serviceAccountToken", s.ServiceAccountToken != nil, func(p *field.Path) {
-				if d := s.ServiceAccountToken.ExpirationSeconds; d != nil {
-					expiration(f, *d, p.Child("expirationSeconds"))
-				}
-				filePath(f, s.ServiceAccountToken.Path, p.Child("path"))
-				file("serviceAccountToken", s.ServiceAccountToken.Path)
-			}},
-			choice{"clusterTrustBundle", s.ClusterTrustBundle != nil, func(p *field.Path) {
-				if (s.ClusterTrustBundle.Name == nil) == (s.ClusterTrustBundle.SignerName == nil) {
-					f.add(field.Required(p, "either name or signerName must be specified"))
-				}
-				filePath(f, s.ClusterTrustBundle.Path, p.Child("path"))
-				file("clusterTrustBundle", s.ClusterTrustBundle.Path)
-			}},
-			choice{"podCertificate", s.PodCertificate != nil, func(p *field.Path) {
-				c := s.PodCertificate
-				need(f, p, "signerName", c.SignerName, "keyType", c.KeyType)
-				for _, target := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
-					file("podCertificate", target)
-				}
-			}},
-		)
+		s, p := &list[i], path.Child("sources").Index(i)
+		sources := 0
+		if s.Secret != nil {
+			sources++
+			keys(s.Secret.Name, s.Secret.Items, p.Child("secret"))
+		}
+		if s.ConfigMap != nil {
+			sources++
+			keys(s.ConfigMap.Name, s.ConfigMap.Items, p.Child("configMap"))
+		}
+		if s.DownwardAPI != nil {
+			sources++
+			downward(f, s.DownwardAPI.Items, p.Child("downwardAPI"))
+			for _, item := range s.DownwardAPI.Items {
+				file(item.Path, item.Path)
+			}
+		}
+		if t := s.ServiceAccountToken; t != nil {
+			sources++
+			if t.ExpirationSeconds != nil {
+				expiration(f, *t.ExpirationSeconds, p.Child("serviceAccountToken", "expirationSeconds"))
+			}
+			filePath(f, t.Path, path.Child("path"))
+		}
+		if b := s.ClusterTrustBundle; b != nil {
+			sources++
+			trustBundle(f, b, p.Child("clusterTrustBundle"))
+			file(b.Path, b.Path)
+		}
+		if c := s.PodCertificate; c != nil {
+			sources++
+			need(f, p.Child("podCertificate"), "signerName", c.SignerName, "keyType", c.KeyType)
+			for _, target := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
+				file(target, target)
+			}
+		}
+		if sources > 1 {
+			f.add(field.Forbidden(p, "may not specify more than 1 volume type per source"))
+		}
 	}
+}
+
+func trustBundle(f *faults, b *corev1.ClusterTrustBundleProjection, p *field.Path) {
+	switch {
+	case b.Name != nil && b.SignerName != nil:
+		f.invalid(p, b, "only one of name and signerName may be used")
+	case b.Name != nil && b.LabelSelector != nil:
+		f.invalid(p.Child("labelSelector"), b.LabelSelector, "labelSelector must be unset if name is specified")
+	case b.Name == nil && b.SignerName == nil:
+		f.add(field.Required(p, "either name or signerName must be specified"))
+	}
+	selector(f, b.LabelSelector, p.Child("labelSelector"))
+	filePath(f, b.Path, p.Child("path"))
 }
