@@ -12,7 +12,7 @@ import (
 	"github.com/proa-project/proa/storage/etcd"
 )
 
-var podValue = bytes.Repeat([]byte("0123456789abcdef"), 128) //nolint:gochecknoglobals // 2 KiB, the size of a pod
+var podValue = bytes.Repeat([]byte("0123456789abcdef"), 128) // 2 KiB, the size of a pod
 
 // BenchmarkCreate creates items of 2 KiB, by 1 and by 32 writers.
 func BenchmarkCreate(b *testing.B) {
@@ -61,6 +61,7 @@ func BenchmarkUpdate(b *testing.B) {
 }
 
 func benchmark(b *testing.B, writers int, run func() error) {
+	b.Helper()
 	if writers == 1 {
 		for b.Loop() {
 			if err := run(); err != nil {

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -34,11 +35,13 @@ func write(dir string) {
 	for worker := range 4 {
 		wg.Go(func() {
 			counter := fmt.Sprintf("/registry/counters/%d-%d", run, worker)
-			revision, err := int64(0), error(nil)
+			var err error
+			revision := int64(0)
 			for i := 0; ; i++ {
-				key, made := fmt.Sprintf("/registry/pods/%d-%d-%06d", run, worker, i), int64(0)
+				var made int64
+				key := fmt.Sprintf("/registry/pods/%d-%d-%06d", run, worker, i)
 				if made, err = s.Create(ctx, key, []byte(value+key), 0); err == nil {
-					fmt.Println(made, key)
+					fmt.Fprintln(os.Stdout, made, key)
 				}
 				if revision == 0 {
 					revision, err = s.Create(ctx, counter, []byte(value+counter), 0)
@@ -49,7 +52,7 @@ func write(dir string) {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
 				}
-				fmt.Println(revision, counter)
+				fmt.Fprintln(os.Stdout, revision, counter)
 			}
 		})
 	}
@@ -63,7 +66,7 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := map[int64]string{}
 	for range 6 {
-		written, err := runWriter(t, dir, time.Duration(rand.IntN(300))*time.Millisecond) //nolint:gosec // no secret
+		written, err := runWriter(t, dir, time.Duration(rand.IntN(300))*time.Millisecond)
 		if err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("the writer ended by itself: %v", err)
 		}
@@ -95,9 +98,10 @@ func checkWrites(t *testing.T, dir string, acknowledged map[int64]string) {
 // first write, and returns what it acknowledged, and how it ended.
 func runWriter(t *testing.T, dir string, life time.Duration) (map[int64]string, error) {
 	t.Helper()
-	command := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+	command := exec.CommandContext(t.Context(), os.Args[0])
 	command.Env = append(os.Environ(), writerEnv+"="+dir)
-	command.Stderr = os.Stderr
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
 	output, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -117,12 +121,16 @@ func runWriter(t *testing.T, dir string, life time.Duration) (map[int64]string, 
 		acknowledged[revision] = key
 		if killer == nil {
 			killer = time.AfterFunc(life, func() {
-				_ = command.Process.Kill() //nolint:errcheck // it may have ended
+				_ = command.Process.Kill() // it may have ended
 			})
 		}
 	}
 	if killer != nil {
 		defer killer.Stop()
 	}
-	return acknowledged, command.Wait()
+	err = command.Wait()
+	if complaint.Len() > 0 {
+		t.Logf("the writer said: %s", complaint.String())
+	}
+	return acknowledged, err
 }

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
+	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"golang.org/x/sys/unix"
@@ -30,6 +32,8 @@ const (
 	// oldFiles is how many old snapshots and log segments stay on disk; a
 	// restart reads them.
 	oldFiles = 2
+	// startTimeout is how long the member may take to elect itself.
+	startTimeout = 30 * time.Second
 )
 
 // Embedded is a Store in an etcd server inside this process.
@@ -71,8 +75,13 @@ func Start(ctx context.Context, config Config) (*Embedded, error) {
 
 // start fills in e.
 func (e *Embedded) start(ctx context.Context, config Config) error {
-	var err error
-	if e.server, err = embed.StartEtcd(serverConfig(config)); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := checkDatabase(config.DataDir)
+	if err != nil {
+		return err
+	}
+	if e.server, err = startServer(serverConfig(config)); err != nil {
 		return fmt.Errorf("start etcd in %q: %w", config.DataDir, err)
 	}
 	select {
@@ -80,7 +89,7 @@ func (e *Embedded) start(ctx context.Context, config Config) error {
 	case <-e.server.Server.StopNotify():
 		return fmt.Errorf("start etcd in %q: it stopped at once", config.DataDir)
 	case <-ctx.Done():
-		return fmt.Errorf("start etcd in %q: %w", config.DataDir, ctx.Err())
+		return fmt.Errorf("start etcd in %q: it has not come up: %w", config.DataDir, ctx.Err())
 	}
 	store, err := newStore(config, v3client.New(e.server.Server))
 	if err != nil {
@@ -103,6 +112,17 @@ func (e *Embedded) start(ctx context.Context, config Config) error {
 	return nil
 }
 
+// startServer starts etcd, and makes an error of its panic about a log that it
+// does not understand.
+func startServer(config *embed.Config) (server *embed.Etcd, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			server, err = nil, fmt.Errorf("its files are damaged: etcd panicked: %v", reason)
+		}
+	}()
+	return embed.StartEtcd(config)
+}
+
 // serverConfig returns a server without any listener. The URLs are names that
 // etcd wants a member to have; nothing listens or connects there.
 func serverConfig(config Config) *embed.Config {
@@ -123,6 +143,23 @@ func serverConfig(config Config) *embed.Config {
 	return c
 }
 
+// checkDatabase finds out whether the database can be opened, if there is one:
+// etcd would panic.
+func checkDatabase(dir string) error {
+	path := filepath.Join(dir, "member", "snap", "db")
+	if _, err := os.Stat(path); err != nil {
+		return nil //nolint:nilerr // etcd makes one
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("open etcd's database %q: %w", path, err)
+	}
+	return nil
+}
+
 // lockDir keeps a second process out of a data directory. etcd has locks, but
 // waits for them for ever.
 func lockDir(dir string) (*os.File, error) {
@@ -131,7 +168,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock etcd's data directory: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { //nolint:gosec // a file descriptor is an int
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = errors.New("another process uses it")
 		}

@@ -23,24 +23,24 @@ type member struct {
 	server    *embed.Etcd
 }
 
-func newMember(t testing.TB, scheme string, configure func(*embed.Config)) *member {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func newMember(tb testing.TB, scheme string, configure func(*embed.Config)) *member {
+	tb.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	m := &member{dir: t.TempDir(), url: url.URL{Scheme: scheme, Host: address}, configure: configure}
-	m.start(t)
-	t.Cleanup(m.stop)
+	m := &member{dir: tb.TempDir(), url: url.URL{Scheme: scheme, Host: address}, configure: configure}
+	m.start(tb)
+	tb.Cleanup(m.stop)
 	return m
 }
 
-func (m *member) start(t testing.TB) {
-	t.Helper()
+func (m *member) start(tb testing.TB) {
+	tb.Helper()
 	c := embed.NewConfig()
 	c.Name = "elsewhere"
 	c.Dir = m.dir
@@ -55,7 +55,7 @@ func (m *member) start(t testing.TB) {
 	}
 	var err error
 	if m.server, err = embed.StartEtcd(c); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	<-m.server.Server.ReadyNotify()
 }
@@ -67,15 +67,15 @@ func (m *member) stop() {
 	}
 }
 
-func dial(t testing.TB, config etcd.Config) *etcd.Store {
-	t.Helper()
-	s, err := etcd.Dial(t.Context(), config)
+func dial(tb testing.TB, config etcd.Config) *etcd.Store {
+	tb.Helper()
+	s, err := etcd.Dial(tb.Context(), config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+			tb.Errorf("Close: %v", err)
 		}
 	})
 	return s
@@ -97,14 +97,7 @@ func TestUnreachable(t *testing.T) {
 	m := newMember(t, "http", nil)
 	s := dial(t, etcd.Config{Endpoints: []string{m.url.String()}, Timeout: time.Second})
 	ctx := t.Context()
-	revision, err := s.Create(ctx, "/registry/pods/a/x", []byte("one"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := s.Watch(ctx, "/registry/", storage.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	revision, w := watchedPod(t, s)
 	defer w.Close()
 
 	m.stop()
@@ -144,6 +137,20 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// watchedPod creates an item and returns its revision and a watcher after it.
+func watchedPod(t *testing.T, s storage.Store) (int64, storage.Watcher) {
+	t.Helper()
+	revision, err := s.Create(t.Context(), "/registry/pods/a/x", []byte("one"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Watch(t.Context(), "/registry/", storage.WatchOptions{After: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision, w
+}
+
 func TestDialFailure(t *testing.T) {
 	t.Parallel()
 	m := newMember(t, "http", nil)
@@ -156,11 +163,11 @@ func TestDialFailure(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("Dial where nothing listens took %v", took)
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close() //nolint:errcheck // nothing can fail
+	defer silent.Close()
 	begin = time.Now()
 	_, err = etcd.Dial(t.Context(), etcd.Config{Endpoints: []string{"http://" + silent.Addr().String()}, Timeout: time.Second})
 	if !errors.Is(err, storage.ErrUnavailable) {

@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"slices"
+
 	"github.com/rs/zerolog"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -22,7 +24,7 @@ func (c *core) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnL
 
 // With implements zapcore.Core.
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
-	return &core{log: c.log, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+	return &core{log: c.log, fields: append(slices.Clip(c.fields), fields...)}
 }
 
 // Check implements zapcore.Core.
@@ -33,10 +35,11 @@ func (c *core) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.Ch
 	return checked.AddCore(e, c)
 }
 
-// inapplicable are warnings about listeners that the server in the process
-// does not have.
+// inapplicable are warnings about listeners and users, neither of which the
+// server in the process has.
 var inapplicable = map[string]bool{ //nolint:gochecknoglobals // a constant in all but name
 	"Running http and grpc server on single port. This is not recommended for production.": true,
+	"simple token is not cryptographically signed":                                         true,
 }
 
 // Write implements zapcore.Core.

@@ -48,7 +48,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts storage.ListOption
 
 // list fetches page after page, all as of the revision of the first.
 func (s *Store) list(ctx context.Context, prefix string, opts storage.ListOptions) (storage.List, error) {
-	list := storage.List{Remaining: -1}
+	l := lister{opts: opts, page: s.config.PageSize, list: storage.List{Remaining: -1}}
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	if prefix == "" {
 		from, end = "\x00", "\x00" // etcd's words for everything
@@ -60,54 +60,76 @@ func (s *Store) list(ctx context.Context, prefix string, opts storage.ListOption
 		return s.nothing(ctx, prefix, opts)
 	}
 	match, revision := opts.Match, opts.Revision
-	page := s.config.PageSize
 	for {
-		size := page
-		if opts.Limit > 0 && opts.Filter == nil {
-			size = min(page, opts.Limit-len(list.Items))
-		}
-		options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(int64(size))}
-		if opts.KeysOnly {
-			options = append(options, clientv3.WithKeysOnly())
-		}
-		response, err := s.read(ctx, "list", from, match, revision, options...)
+		response, err := s.read(ctx, "list", from, match, revision, l.options(end)...)
 		if err != nil {
 			return storage.List{}, err
 		}
-		if list.Revision == 0 {
-			if list.Revision = response.Header.Revision; match == storage.Exact {
-				list.Revision = revision
+		if l.list.Revision == 0 {
+			if l.list.Revision = response.Header.Revision; match == storage.Exact {
+				l.list.Revision = revision
 			}
-			match, revision = storage.Exact, list.Revision
-			if list.Items == nil && opts.Filter == nil {
-				list.Items = make([]storage.Item, 0, capacity(response.Count, opts.Limit))
-			}
+			match, revision = storage.Exact, l.list.Revision
 		}
-		for _, kv := range response.Kvs {
-			i := item(kv)
-			if opts.Filter != nil && !opts.Filter(&i) {
-				continue
-			}
-			if opts.Limit > 0 && len(list.Items) == opts.Limit {
-				list.More = true
-				return list, nil
-			}
-			list.Items = append(list.Items, i)
-		}
-		if !response.More || len(response.Kvs) == 0 {
-			return list, nil
-		}
-		if opts.Limit > 0 && opts.Filter == nil && len(list.Items) == opts.Limit {
-			list.More = true
-			list.Remaining = response.Count - int64(len(response.Kvs))
-			return list, nil
+		if !l.add(response) {
+			return l.list, nil
 		}
 		from = string(response.Kvs[len(response.Kvs)-1].Key) + "\x00"
-		if opts.Filter != nil {
-			page = min(2*page, max(page, maxPage))
-		}
 	}
 }
+
+// A lister makes a list out of pages.
+type lister struct {
+	opts storage.ListOptions
+	page int
+	list storage.List
+}
+
+// options are those of the next page, up to end.
+func (l *lister) options(end string) []clientv3.OpOption {
+	size := l.page
+	if l.opts.Limit > 0 && l.opts.Filter == nil {
+		size = min(size, l.opts.Limit-len(l.list.Items))
+	}
+	options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(int64(size))}
+	if l.opts.KeysOnly {
+		options = append(options, clientv3.WithKeysOnly())
+	}
+	return options
+}
+
+// add adds a page and returns whether another is wanted.
+func (l *lister) add(page *clientv3.GetResponse) bool {
+	if l.list.Items == nil && l.opts.Filter == nil {
+		l.list.Items = make([]storage.Item, 0, capacity(page.Count, l.opts.Limit))
+	}
+	for _, kv := range page.Kvs {
+		i := item(kv)
+		if l.opts.Filter != nil && !l.opts.Filter(&i) {
+			continue
+		}
+		if l.full() {
+			l.list.More = true
+			return false
+		}
+		l.list.Items = append(l.list.Items, i)
+	}
+	if !page.More || len(page.Kvs) == 0 {
+		return false
+	}
+	if l.opts.Filter != nil {
+		l.page = min(2*l.page, max(l.page, maxPage))
+		return true
+	}
+	if l.full() {
+		l.list.More = true
+		l.list.Remaining = page.Count - int64(len(page.Kvs))
+		return false
+	}
+	return true
+}
+
+func (l *lister) full() bool { return l.opts.Limit > 0 && len(l.list.Items) == l.opts.Limit }
 
 // capacity is the room for count items, of which limit are wanted.
 func capacity(count int64, limit int) int64 {

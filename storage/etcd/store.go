@@ -30,7 +30,7 @@ type Store struct {
 	exhausted func()
 
 	// ctx ends when the store closes.
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // the life of the store
 	cancel  context.CancelFunc
 	running sync.WaitGroup // goroutines and watchers of the store
 	once    sync.Once
@@ -132,7 +132,7 @@ func (s *Store) swap(ctx context.Context, operation, key string, expected int64,
 }
 
 // txn is the one way that a write takes.
-func (s *Store) txn(ctx context.Context, operation string, if_ clientv3.Cmp, then clientv3.Op, else_ []clientv3.Op) (*clientv3.TxnResponse, error) {
+func (s *Store) txn(ctx context.Context, operation string, condition clientv3.Cmp, then clientv3.Op, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Store) txn(ctx context.Context, operation string, if_ clientv3.Cmp, the
 	done := s.metrics.start(operation)
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	response, err := s.client.Do(limited, clientv3.OpTxn([]clientv3.Cmp{if_}, []clientv3.Op{then}, else_))
+	response, err := s.client.Do(limited, clientv3.OpTxn([]clientv3.Cmp{condition}, []clientv3.Op{then}, otherwise))
 	done(err)
 	if err != nil {
 		return nil, s.explain(ctx, operation, string(then.KeyBytes()), 0, err)

@@ -19,7 +19,7 @@ import (
 type watcher struct {
 	s      *Store
 	opts   storage.WatchOptions
-	ctx    context.Context // ends when the watcher or the store closes; names the stream
+	ctx    context.Context //nolint:containedctx // the life of the watcher, which ends with the store's
 	cancel context.CancelFunc
 	once   sync.Once
 	seen   atomic.Int64
@@ -202,7 +202,7 @@ func (w *watcher) askForProgress(stream context.Context) {
 		case <-w.requests:
 			// An error means that the stream is being renewed; who waits for
 			// progress asks again.
-			_ = w.s.client.RequestProgress(stream) //nolint:errcheck // see above
+			_ = w.s.client.RequestProgress(stream)
 		case <-w.ctx.Done():
 			return
 		}

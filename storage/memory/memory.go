@@ -4,6 +4,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -257,9 +258,9 @@ func (s *Store) readable(match storage.Match, revision int64) (int64, error) {
 // at returns the item as of revision, or nil. It needs mu.
 func (s *Store) at(key string, revision int64) *storage.Item {
 	versions := s.versions[key]
-	for i := len(versions) - 1; i >= 0; i-- {
-		if versions[i].revision <= revision {
-			return versions[i].item
+	for _, v := range slices.Backward(versions) {
+		if v.revision <= revision {
+			return v.item
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := memory.New(memory.Config{History: 100})
-	defer s.Close() //nolint:errcheck // nothing can fail
+	defer s.Close()
 	ctx := t.Context()
 	var revision int64
 	var err error

@@ -1,3 +1,4 @@
+//nolint:thelper // these are tests, not helpers: the line that fails matters
 package storagetest
 
 import (
@@ -85,22 +86,9 @@ func testConcurrent(t *testing.T, s storage.Store) {
 		w := watch(t, s, "/registry/pods/", storage.WatchOptions{After: after})
 		starts[i] = after
 		wg.Go(func() {
-			var changes []change
-			for last := int64(0); last == 0 || w.Progress() < last; last = final.Load() {
-				events, err := w.Next(watchCtx)
-				if errors.Is(err, context.Canceled) && final.Load() > 0 { // all is written: read the rest
-					if w.Progress() >= final.Load() {
-						break
-					}
-					events, err = w.Next(ctx)
-				}
-				if err != nil {
-					t.Errorf("watcher %d: %v", i, err)
-					return
-				}
-				for i := range events {
-					changes = append(changes, changeOf(&events[i]))
-				}
+			changes, err := follow(ctx, watchCtx, w, &final)
+			if err != nil {
+				t.Errorf("watcher %d: %v", i, err)
 			}
 			mu.Lock()
 			seen[i] = changes
@@ -120,6 +108,47 @@ func testConcurrent(t *testing.T, s storage.Store) {
 		first, _ := slices.BinarySearch(acknowledged, starts[i]+1)
 		checkStory(t, s, i, starts[i], seen[i], acknowledged[first:], state)
 	}
+}
+
+// follow returns the changes of a watcher. When all is written, writing ends
+// and final is the last revision: then it reads the rest.
+func follow(ctx, writing context.Context, w storage.Watcher, final *atomic.Int64) ([]change, error) {
+	var changes []change
+	for last := int64(0); last == 0 || w.Progress() < last; last = final.Load() {
+		events, err := w.Next(writing)
+		if err != nil && writing.Err() != nil && final.Load() > 0 {
+			if w.Progress() >= final.Load() {
+				break
+			}
+			events, err = w.Next(ctx)
+		}
+		if err != nil {
+			return changes, err
+		}
+		for i := range events {
+			changes = append(changes, changeOf(&events[i]))
+		}
+	}
+	return changes, nil
+}
+
+// replay applies a change to a state.
+func replay(state map[string]entry, c change) {
+	if c.Type == storage.Delete {
+		delete(state, c.Item.Key)
+	} else {
+		state[c.Item.Key] = c.Item
+	}
+}
+
+// inOrder returns the entries of a state sorted by key.
+func inOrder(state map[string]entry) []entry {
+	all := []entry{}
+	for _, e := range state {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.Key, b.Key) })
+	return all
 }
 
 // checkStory replays what a watcher saw.
@@ -142,18 +171,9 @@ func checkStory(t *testing.T, s storage.Store, id int, after int64, changes []ch
 		if before := state[c.Item.Key]; c.Prev != before {
 			t.Errorf("watcher %d: change %+v, but the state was %+v", id, c, before)
 		}
-		if c.Type == storage.Delete {
-			delete(state, c.Item.Key)
-		} else {
-			state[c.Item.Key] = c.Item
-		}
+		replay(state, c)
 	}
-	replayed := []entry{}
-	for _, e := range state {
-		replayed = append(replayed, e)
-	}
-	slices.SortFunc(replayed, func(a, b entry) int { return strings.Compare(a.Key, b.Key) })
-	wantEntries(t, fmt.Sprintf("state that watcher %d arrived at", id), replayed, final)
+	wantEntries(t, fmt.Sprintf("state that watcher %d arrived at", id), inOrder(state), final)
 }
 
 func firstDifference(a, b []int64) int {
@@ -203,17 +223,8 @@ func testConcurrentList(t *testing.T, s storage.Store) {
 	at := 0
 	for _, l := range lists {
 		for ; at < len(changes) && changes[at].Item.Revision <= l.Revision; at++ {
-			if changes[at].Type == storage.Delete {
-				delete(state, changes[at].Item.Key)
-			} else {
-				state[changes[at].Item.Key] = changes[at].Item
-			}
+			replay(state, changes[at])
 		}
-		want := []entry{}
-		for _, e := range state {
-			want = append(want, e)
-		}
-		slices.SortFunc(want, func(a, b entry) int { return strings.Compare(a.Key, b.Key) })
-		wantEntries(t, fmt.Sprintf("list at %d", l.Revision), entries(l), want)
+		wantEntries(t, fmt.Sprintf("list at %d", l.Revision), entries(l), inOrder(state))
 	}
 }

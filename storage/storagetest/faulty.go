@@ -223,7 +223,7 @@ func (w *faultyWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 			}
 			return nil, before
 		}
-		events, err, again := w.wait(ctx, changed)
+		events, again, err := w.wait(ctx, changed)
 		if !again {
 			return events, err
 		}
@@ -231,7 +231,7 @@ func (w *faultyWatcher) Next(ctx context.Context) ([]storage.Event, error) {
 }
 
 // wait is the inner Next, given up when faults change.
-func (w *faultyWatcher) wait(ctx context.Context, changed <-chan struct{}) (events []storage.Event, err error, again bool) {
+func (w *faultyWatcher) wait(ctx context.Context, changed <-chan struct{}) (events []storage.Event, again bool, err error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watching sync.WaitGroup
@@ -245,5 +245,5 @@ func (w *faultyWatcher) wait(ctx context.Context, changed <-chan struct{}) (even
 		}
 	})
 	events, err = w.Watcher.Next(inner)
-	return events, err, err != nil && inner.Err() != nil && ctx.Err() == nil
+	return events, err != nil && inner.Err() != nil && ctx.Err() == nil, err
 }

@@ -27,7 +27,7 @@ func TestFaulty(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	f := storagetest.NewFaulty(memory.New(memory.Config{}))
-	defer f.Close() //nolint:errcheck // nothing can fail
+	defer f.Close()
 	create := func(key string) error { _, err := f.Create(ctx, key, nil, 0); return err }
 
 	f.FailNext(2, storage.ErrUnavailable, storagetest.Create)
@@ -59,7 +59,7 @@ func TestFaulty(t *testing.T) {
 func TestFaultyWatcher(t *testing.T) {
 	t.Parallel()
 	f := storagetest.NewFaulty(memory.New(memory.Config{}))
-	defer f.Close() //nolint:errcheck // nothing can fail
+	defer f.Close()
 	w, err := f.Watch(t.Context(), "/", storage.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)

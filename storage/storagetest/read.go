@@ -1,3 +1,4 @@
+//nolint:thelper // these are tests, not helpers: the line that fails matters
 package storagetest
 
 import (
@@ -58,12 +59,13 @@ func testGetExact(t *testing.T, s storage.Store) {
 	}
 }
 
-// fill creates keys in an order that is not theirs and returns them in order.
-func fill(t *testing.T, s storage.Store, prefix string, n int) []entry {
+// fill creates keys below /registry/pods/a/ in an order that is not theirs and
+// returns them in order.
+func fill(t *testing.T, s storage.Store, n int) []entry {
 	t.Helper()
 	all := []entry{}
 	for i := range n {
-		key := fmt.Sprintf("%s%03d", prefix, i*7%n)
+		key := fmt.Sprintf("/registry/pods/a/%03d", i*7%n)
 		value := fmt.Sprintf("value %d", i)
 		all = append(all, entry{key, value, create(t, s, key, value)})
 	}
@@ -76,7 +78,7 @@ func testList(t *testing.T, s storage.Store) {
 	if len(empty.Items) != 0 || empty.More || empty.Revision < 1 {
 		t.Errorf("List of an empty store: %+v", empty)
 	}
-	want := fill(t, s, "/registry/pods/a/", 50)
+	want := fill(t, s, 50)
 	last := create(t, s, "/registry/nodes/n", "node")
 	l := list(t, s, "/registry/pods/", storage.ListOptions{})
 	wantEntries(t, "fresh List", entries(l), want)
@@ -116,7 +118,7 @@ func testListPrefix(t *testing.T, s storage.Store) {
 }
 
 func testListLimit(t *testing.T, s storage.Store) {
-	all := fill(t, s, "/registry/pods/a/", 10)
+	all := fill(t, s, 10)
 	create(t, s, "/registry/podsmore/x", "not below the prefix")
 	for _, test := range []struct {
 		limit     int
@@ -152,7 +154,7 @@ func testListLimit(t *testing.T, s storage.Store) {
 
 // testListPages goes on with a list as of its revision while others write.
 func testListPages(t *testing.T, s storage.Store) {
-	all := fill(t, s, "/registry/pods/a/", 20)
+	all := fill(t, s, 20)
 	page := list(t, s, "/registry/pods/", storage.ListOptions{Limit: 6})
 	revision, got := page.Revision, entries(page)
 	for round := 0; page.More; round++ {
@@ -171,7 +173,7 @@ func testListPages(t *testing.T, s storage.Store) {
 }
 
 func testListFilter(t *testing.T, s storage.Store) {
-	all := fill(t, s, "/registry/pods/a/", 10)
+	all := fill(t, s, 10)
 	for _, match := range []storage.Match{storage.Fresh, storage.Exact} {
 		l := list(t, s, "/registry/pods/", storage.ListOptions{Match: match, Revision: all[0].Revision, Filter: func(i *storage.Item) bool {
 			return i.Key == all[0].Key && string(i.Value) == all[0].Value && i.Revision == all[0].Revision
@@ -250,7 +252,7 @@ func testListExact(t *testing.T, s storage.Store) {
 }
 
 func testListKeysOnly(t *testing.T, s storage.Store) {
-	all := fill(t, s, "/registry/pods/a/", 10)
+	all := fill(t, s, 10)
 	for _, limit := range []int{0, 4} {
 		l := list(t, s, "/registry/pods/", storage.ListOptions{KeysOnly: true, Limit: limit})
 		for i, item := range l.Items {
@@ -266,7 +268,7 @@ func testListKeysOnly(t *testing.T, s storage.Store) {
 
 // testListOwned checks that the caller may do with the slice what it likes.
 func testListOwned(t *testing.T, s storage.Store) {
-	want := fill(t, s, "/registry/pods/a/", 10)
+	want := fill(t, s, 10)
 	revision := current(t, s)
 	for range 2 {
 		l := list(t, s, "/registry/pods/", storage.ListOptions{Match: storage.NotOlderThan, Revision: revision})
@@ -361,7 +363,7 @@ func testCompact(t *testing.T, s storage.Store) {
 }
 
 func testCompactCurrent(t *testing.T, s storage.Store) {
-	all := fill(t, s, "/registry/pods/a/", 5)
+	all := fill(t, s, 5)
 	revision := current(t, s)
 	if err := s.Compact(bounded(t), revision); err != nil {
 		t.Fatal(err)

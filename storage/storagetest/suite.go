@@ -22,6 +22,7 @@ const patience = 30 * time.Second
 // Store closes that. Values must come out as they went in: a Store that
 // decorates is tested with a decorator that changes nothing.
 func Run(t *testing.T, open func(t *testing.T) storage.Store) {
+	t.Helper()
 	tests := []struct {
 		name string
 		run  func(*testing.T, storage.Store)

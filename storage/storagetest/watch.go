@@ -1,3 +1,4 @@
+//nolint:thelper // these are tests, not helpers: the line that fails matters
 package storagetest
 
 import (

@@ -1,9 +1,11 @@
+//nolint:thelper // these are tests, not helpers: the line that fails matters
 package storagetest
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -272,20 +274,10 @@ func testReadYourWrites(t *testing.T, s storage.Store) {
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
-			key := "/registry/pods/a/" + string(rune('a'+worker))
+			key := fmt.Sprintf("/registry/pods/a/%d", worker)
 			revision, err := s.Create(ctx, key, []byte("start"), 0)
 			for i := 0; i < 50 && err == nil; i++ {
-				var item storage.Item
-				if item, err = s.Get(ctx, key, storage.GetOptions{}); err == nil && item.Revision != revision {
-					t.Errorf("Get saw revision %d after a write at %d", item.Revision, revision)
-				}
-				var l storage.List
-				if l, err = s.List(ctx, key, storage.ListOptions{}); err == nil {
-					if diff := cmp.Diff([]entry{entryOf(&item)}, entries(l)); diff != "" || l.Revision < revision {
-						t.Errorf("List at %d after a write at %d: %s", l.Revision, revision, diff)
-					}
-				}
-				if err == nil {
+				if err = seesWrite(ctx, s, key, revision); err == nil {
 					revision, err = s.Update(ctx, key, []byte("v"), revision, 0)
 				}
 			}
@@ -295,4 +287,24 @@ func testReadYourWrites(t *testing.T, s storage.Store) {
 		})
 	}
 	wg.Wait()
+}
+
+// seesWrite returns an error if a fresh read does not see the write of key at
+// revision.
+func seesWrite(ctx context.Context, s storage.Store, key string, revision int64) error {
+	item, err := s.Get(ctx, key, storage.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if item.Revision != revision {
+		return fmt.Errorf("Get saw revision %d after a write at %d", item.Revision, revision)
+	}
+	l, err := s.List(ctx, key, storage.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff([]entry{entryOf(&item)}, entries(l)); diff != "" || l.Revision < revision {
+		return fmt.Errorf("List at %d after a write at %d: %s", l.Revision, revision, diff)
+	}
+	return nil
 }

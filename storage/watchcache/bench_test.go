@@ -13,7 +13,7 @@ import (
 	"github.com/proa-project/proa/storage/watchcache"
 )
 
-var podValue = bytes.Repeat([]byte("0123456789abcdef"), 128) //nolint:gochecknoglobals // 2 KiB, the size of a pod
+var podValue = bytes.Repeat([]byte("0123456789abcdef"), 128) // 2 KiB, the size of a pod
 
 // filled returns a cache with n pods in ten namespaces, one in a hundred of
 // them with another label.
@@ -100,16 +100,12 @@ func BenchmarkFanOut(b *testing.B) {
 				rounds[i].Add(test.readers)
 			}
 			for range test.readers {
-				w, err := c.Watch(ctx, "/registry/pods/", storage.WatchOptions{After: start, Filter: test.filter})
-				if err != nil {
-					b.Fatal(err)
-				}
+				w := watch(b, c, "/registry/pods/", storage.WatchOptions{After: start, Filter: test.filter})
 				done.Go(func() {
-					defer w.Close()
 					for got := 0; got < events; {
-						batch, err := w.Next(ctx)
-						if err != nil {
-							b.Error(err)
+						batch, nextErr := w.Next(ctx)
+						if nextErr != nil {
+							b.Error(nextErr)
 							return
 						}
 						for range batch {

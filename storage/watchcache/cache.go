@@ -34,7 +34,7 @@ type Cache struct {
 	trouble atomic.Pointer[error]
 
 	cancel  context.CancelFunc
-	ctx     context.Context // ends when the cache closes
+	ctx     context.Context //nolint:containedctx // the life of the cache
 	running sync.WaitGroup
 	once    sync.Once
 	err     error // of Close

@@ -52,11 +52,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := c.Get(ctx, pod, storage.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w, err := c.Watch(ctx, "/registry/pods/", storage.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	w := watch(t, c, "/registry/pods/", storage.WatchOptions{})
 
 	f.Fail(storage.ErrUnavailable)
 	eventually(t, "notice of the loss", func() error {
@@ -87,8 +83,7 @@ func TestUnavailable(t *testing.T) {
 	}
 
 	f.Heal()
-	events, err := w.Next(ctx)
-	if err != nil || len(events) != 1 || events[0].Revision() != 3 || events[0].Prev == nil || string(events[0].Prev.Value) != "one" {
+	if events, err := w.Next(ctx); err != nil || len(events) != 1 || events[0].Revision() != 3 || events[0].Prev == nil || string(events[0].Prev.Value) != "one" {
 		t.Errorf("events after the loss: %+v, %v", events, err)
 	}
 	eventually(t, "recovery", c.Err)
@@ -108,12 +103,7 @@ func TestMissed(t *testing.T) {
 	must(c.Create(ctx, pod, []byte("one"), 0)) // 2
 	var watchers []storage.Watcher
 	for _, prefix := range []string{"/registry/pods/", "/registry/nodes/", "/registry/"} {
-		w, err := c.Watch(ctx, prefix, storage.WatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Close()
-		watchers = append(watchers, w)
+		watchers = append(watchers, watch(t, c, prefix, storage.WatchOptions{}))
 	}
 	eventually(t, "the first state", func() error {
 		if c.Revision() < 2 {
@@ -148,11 +138,7 @@ func TestMissed(t *testing.T) {
 	if err != nil || len(l.Items) != 2 {
 		t.Errorf("List after missed changes: %d items, %v", len(l.Items), err)
 	}
-	w, err := c.Watch(ctx, "/registry/pods/", storage.WatchOptions{After: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	w := watch(t, c, "/registry/pods/", storage.WatchOptions{After: 4})
 	if events, err := w.Next(ctx); err != nil || len(events) != 1 || events[0].Revision() != 5 {
 		t.Errorf("events from the history: %+v, %v", events, err)
 	}
@@ -188,27 +174,13 @@ func TestSlowWatcher(t *testing.T) {
 	ctx := t.Context()
 	registry := prometheus.NewRegistry()
 	c := open(t, watchcache.Config{Store: memory.New(memory.Config{}), RingSize: 100, Metrics: registry})
-	slow, err := c.Watch(ctx, "/registry/pods/", storage.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	elsewhere, err := c.Watch(ctx, "/registry/nodes/", storage.WatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer elsewhere.Close()
+	slow := watch(t, c, "/registry/pods/", storage.WatchOptions{})
+	elsewhere := watch(t, c, "/registry/nodes/", storage.WatchOptions{})
 	const n = 1000
 	for i := range n {
 		must(c.Create(ctx, fmt.Sprintf("/registry/pods/a/%04d", i), []byte("v"), 0))
 	}
-	last, err := c.Current(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.List(ctx, "/registry/pods/", storage.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	last := pods(t, c, storage.ListOptions{}).Revision
 	seen := slow.Progress()
 	if _, err := slow.Next(ctx); !errors.Is(err, storage.ErrCompacted) {
 		t.Errorf("Next of a slow watcher: %v", err)
@@ -216,11 +188,7 @@ func TestSlowWatcher(t *testing.T) {
 	if p := elsewhere.Progress(); p != last {
 		t.Errorf("Progress of a watcher of another resource is %d, want %d", p, last)
 	}
-	back, err := c.Watch(ctx, "/registry/pods/", storage.WatchOptions{After: seen})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer back.Close()
+	back := watch(t, c, "/registry/pods/", storage.WatchOptions{After: seen})
 	for got := 0; got < n; {
 		events, err := back.Next(ctx)
 		if err != nil {
@@ -255,23 +223,15 @@ func TestPagesFromMemory(t *testing.T) {
 	for i := range n {
 		must(c.Create(ctx, fmt.Sprintf("/registry/pods/a/%04d", i), []byte("v"), 0))
 	}
-	l, err := c.List(ctx, "/registry/pods/", storage.ListOptions{Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := pods(t, c, storage.ListOptions{Limit: 100})
 	before := f.Calls(storagetest.List)
 	got := l.Items
 	for l.More {
 		must(c.Delete(ctx, fmt.Sprintf("/registry/pods/a/%04d", n-1-len(got)/100), int64(n-len(got)/100+1)))
 		must(c.Create(ctx, fmt.Sprintf("/registry/pods/a/%04d-new", len(got)+50), nil, 0))
-		if _, err := c.List(ctx, "/registry/pods/", storage.ListOptions{}); err != nil { // all is in the cache
-			t.Fatal(err)
-		}
+		pods(t, c, storage.ListOptions{}) // all is in the cache
 		after := l.Items[len(l.Items)-1].Key
-		l, err = c.List(ctx, "/registry/pods/", storage.ListOptions{Match: storage.Exact, Revision: l.Revision, Limit: 100, After: after})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l = pods(t, c, storage.ListOptions{Match: storage.Exact, Revision: l.Revision, Limit: 100, After: after})
 		got = append(got, l.Items...)
 	}
 	if len(got) != n {
@@ -314,7 +274,7 @@ func TestWriteElsewhere(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	m := memory.New(memory.Config{})
-	defer m.Close() //nolint:errcheck // nothing can fail
+	defer m.Close()
 	for _, config := range []watchcache.Config{{}, {Store: m, Prefix: "/registry"}, {Store: m, RingSize: -1}} {
 		if _, err := watchcache.New(t.Context(), config); err == nil {
 			t.Errorf("New(%+v) succeeded", config)

@@ -29,11 +29,7 @@ func (c *Cache) Get(ctx context.Context, key string, opts storage.GetOptions) (s
 	}
 	s, err := c.at(ctx, key, opts.Match, opts.Revision)
 	if errors.Is(err, errBehind) {
-		item, err := c.inner.Get(ctx, key, opts)
-		if err != nil {
-			return storage.Item{}, err
-		}
-		return c.dressed(item), nil
+		return c.getStore(ctx, key, opts)
 	}
 	if err != nil {
 		return storage.Item{}, err
@@ -44,6 +40,15 @@ func (c *Cache) Get(ctx context.Context, key string, opts storage.GetOptions) (s
 		}
 	}
 	return storage.Item{}, storage.ErrNotFound
+}
+
+// getStore gets an item from the store below and dresses it.
+func (c *Cache) getStore(ctx context.Context, key string, opts storage.GetOptions) (storage.Item, error) {
+	item, err := c.inner.Get(ctx, key, opts)
+	if err != nil {
+		return storage.Item{}, err
+	}
+	return c.dressed(item), nil
 }
 
 // List implements storage.Reader.
@@ -103,21 +108,27 @@ func (c *Cache) at(ctx context.Context, prefix string, match storage.Match, revi
 		return nil, storage.ErrClosed
 	case match == storage.Exact:
 		return c.exactly(s, prefix, revision)
-	case match == storage.NotOlderThan:
-		if s.revision >= revision {
-			return s, nil
-		}
-		s, err := c.reach(ctx, revision, futureWait)
-		if errors.Is(err, errBehind) {
-			return nil, &storage.RevisionError{Requested: revision, Limit: c.Revision(), Err: storage.ErrFutureRevision}
-		}
-		return s, err
+	case match == storage.Fresh:
+		return c.fresh(ctx)
+	case s.revision >= revision:
+		return s, nil
 	}
+	s, err := c.reach(ctx, revision, futureWait)
+	if errors.Is(err, errBehind) {
+		err = &storage.RevisionError{Requested: revision, Limit: c.Revision(), Err: storage.ErrFutureRevision}
+	}
+	return s, err
+}
+
+// fresh returns a state that has every write acknowledged before, or
+// errBehind.
+func (c *Cache) fresh(ctx context.Context) (*state, error) {
 	target, err := c.inner.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s = c.state.Load(); s.revision < target {
+	s := c.state.Load()
+	if s.revision < target {
 		begin := time.Now()
 		s, err = c.reach(ctx, target, c.config.FreshWait)
 		c.metrics.waited(time.Since(begin))
@@ -197,23 +208,10 @@ func (c *Cache) list(buckets []*bucket, prefix string, opts storage.ListOptions)
 	spans, total := spansOf(buckets, c.config.Prefix, prefix, opts.After, scratch[:0])
 	list := storage.List{Remaining: -1}
 	if opts.Filter != nil {
-		for _, s := range spans {
-			s.tree.parts(s.from, s.to, func(items []*storage.Item) bool {
-				for _, item := range items {
-					if !opts.Filter(item) {
-						continue
-					}
-					if opts.Limit > 0 && len(list.Items) == opts.Limit {
-						list.More = true
-						return false
-					}
-					list.Items = append(list.Items, *item)
-				}
-				return true
+		for i := 0; i < len(spans) && !list.More; i++ {
+			spans[i].tree.parts(spans[i].from, spans[i].to, func(items []*storage.Item) bool {
+				return selectItems(&list, items, opts)
 			})
-			if list.More {
-				break
-			}
 		}
 		return list
 	}
@@ -235,6 +233,22 @@ func (c *Cache) list(buckets []*bucket, prefix string, opts storage.ListOptions)
 		})
 	}
 	return list
+}
+
+// selectItems adds what the filter keeps; it returns false when the list is
+// full and more would follow.
+func selectItems(list *storage.List, items []*storage.Item, opts storage.ListOptions) bool {
+	for _, item := range items {
+		if !opts.Filter(item) {
+			continue
+		}
+		if opts.Limit > 0 && len(list.Items) == opts.Limit {
+			list.More = true
+			return false
+		}
+		list.Items = append(list.Items, *item)
+	}
+	return true
 }
 
 // A span is a part of a tree.

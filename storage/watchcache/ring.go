@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/proa-project/proa/storage"
@@ -42,7 +43,7 @@ func (r ring) add(e storage.Event, l limits) ring {
 	full := len(r.last.events) >= capacity || r.last.bytes+size > l.bytes/4
 	// Events of one transaction stay together: a revision is a place to go on from.
 	if full && len(r.last.events) > 0 && r.last.newest() != e.Revision() {
-		r.full = append(r.full[:len(r.full):len(r.full)], r.last)
+		r.full = append(slices.Clip(r.full), r.last)
 		r.last = segment{}
 	}
 	if r.last.events == nil {

@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,15 +28,24 @@ type snapshot struct {
 	state *state
 }
 
-// add keeps some buckets of a state.
+// add keeps the bucket that a list was cut from. Lists of several buckets are
+// rare, and go on in the store.
 func (k *snapshots) add(s *state, buckets []*bucket) {
+	if len(buckets) != 1 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, kept := range k.all {
+		if b := kept.state.buckets[0]; b.name == buckets[0].name && b.tree.same(buckets[0].tree) && kept.state.revision >= s.revision {
+			return
+		}
+	}
 	thin := &state{revision: s.revision, base: s.base}
 	for _, b := range buckets {
 		// The events are not needed.
 		thin.buckets = append(thin.buckets, &bucket{name: b.name, tree: b.tree, ring: ring{floor: b.ring.newest()}})
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if len(k.all) == keptStates {
 		k.all = append(k.all[:0:0], k.all[1:]...)
 	}
@@ -51,8 +61,8 @@ func (k *snapshots) find(root, prefix string, revision int64) *state {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	name := bucketName(root, prefix)
-	for i := len(k.all) - 1; i >= 0; i-- {
-		s := k.all[i].state
+	for _, kept := range slices.Backward(k.all) {
+		s := kept.state
 		if s.covers(root, name) && s.unchangedSince(root, prefix, revision) {
 			return s
 		}

@@ -46,6 +46,11 @@ func (t tree) get(key string) *storage.Item {
 	return t.chunks[p.chunk].items[p.item]
 }
 
+// same reports whether two trees are one.
+func (t tree) same(other tree) bool {
+	return len(t.chunks) == len(other.chunks) && (len(t.chunks) == 0 || &t.chunks[0] == &other.chunks[0])
+}
+
 // position is a place in a tree: before an item, or at the end. At the end
 // and between chunks, chunk is the later one and item is 0.
 type position struct{ chunk, item int }

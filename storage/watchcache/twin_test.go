@@ -50,12 +50,12 @@ func TestTwin(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := t.Context()
 		twin := memory.New(memory.Config{})
-		defer twin.Close() //nolint:errcheck // nothing can fail
+		defer twin.Close()
 		cache, err := watchcache.New(ctx, watchcache.Config{Store: memory.New(memory.Config{}), RingSize: 8})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		defer cache.Close() //nolint:errcheck // nothing can fail
+		defer cache.Close()
 		revision := func() int64 { return int64(rapid.IntRange(0, 60).Draw(rt, "revision")) }
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
 			key, prefix := rapid.SampledFrom(keys).Draw(rt, "key"), rapid.SampledFrom(prefixes).Draw(rt, "prefix")

@@ -15,15 +15,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open puts a cache in front of a store.
-func open(t testing.TB, config watchcache.Config) *watchcache.Cache {
-	t.Helper()
-	c, err := watchcache.New(t.Context(), config)
+func open(tb testing.TB, config watchcache.Config) *watchcache.Cache {
+	tb.Helper()
+	c, err := watchcache.New(tb.Context(), config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+			tb.Errorf("Close: %v", err)
 		}
 	})
 	return c
@@ -56,4 +56,25 @@ func TestOverItself(t *testing.T) {
 		t.Helper()
 		return open(t, watchcache.Config{Store: open(t, watchcache.Config{Store: memory.New(memory.Config{})})})
 	})
+}
+
+// watch begins a watch that ends with the test.
+func watch(tb testing.TB, c *watchcache.Cache, prefix string, opts storage.WatchOptions) storage.Watcher {
+	tb.Helper()
+	w, err := c.Watch(tb.Context(), prefix, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(w.Close)
+	return w
+}
+
+// pods lists /registry/pods/ and wants no error.
+func pods(tb testing.TB, c *watchcache.Cache, opts storage.ListOptions) storage.List {
+	tb.Helper()
+	l, err := c.List(tb.Context(), "/registry/pods/", opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
 }
