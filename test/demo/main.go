@@ -75,6 +75,12 @@ func run(ctx context.Context, out io.Writer) (err error) {
 			return err
 		}
 	}
+	if err := d.until(ctx, 30*time.Second, func() bool {
+		names, err := d.capture(ctx, "get", "nodes", "-o", "name")
+		return err == nil && len(strings.Fields(names)) == hostCount
+	}); err != nil {
+		return fmt.Errorf("nodes did not register: %w\n%s", err, d.log("node1"))
+	}
 	if err := d.kubectl(ctx, "wait", "--for=condition=Ready", "node", "--all", "--timeout=60s"); err != nil {
 		return err
 	}
@@ -151,7 +157,7 @@ func (d *demo) join(ctx context.Context, host *hosts.Host) error {
 	args = append(args,
 		"--node-name", host.Name,
 		"--node-ip", host.IP,
-		"--runtime-endpoint", "unix://"+host.Endpoint,
+		"--runtime-endpoint", host.Endpoint,
 		"--data-dir", filepath.Join(host.Dir, "agent"),
 		"--cgroup-parent", host.CgroupParent)
 	fmt.Fprintf(d.out, "%s$ proa agent --server ... --join-token ... --ca-hash ... --runtime-endpoint unix:///.../containerd.sock\n", host.Name)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/proa-project/proa/cmd/proa/controlplane"
 	"github.com/proa-project/proa/nodeagent"
 	"github.com/proa-project/proa/nodeagent/cri"
 	"github.com/proa-project/proa/nodeagent/join"
@@ -136,7 +137,7 @@ func runAgent(ctx context.Context, flags *agentFlags, jc join.Config, version st
 		CgroupParent: flags.cgroupParent,
 		Labels:       flags.labels,
 		ClusterDNS:   flags.clusterDNS,
-		Version:      version,
+		Version:      controlplane.KubernetesVersion + "+proa-" + version,
 		Log:          named(log, "agent"),
 	})
 	if err != nil {
