@@ -36,10 +36,18 @@ var notCopied = []string{ //nolint:gochecknoglobals // a constant list
 // sameTemplate tells whether two templates make the same pods, apart from the
 // label with the hash.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	x, y := a.DeepCopy(), b.DeepCopy()
-	delete(x.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	delete(y.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	return apiequality.Semantic.DeepEqual(x, y)
+	x, y := *a, *b // shallow: only the labels are replaced
+	x.Labels, y.Labels = withoutHash(a.Labels), withoutHash(b.Labels)
+	return apiequality.Semantic.DeepEqual(&x, &y)
+}
+
+func withoutHash(l map[string]string) map[string]string {
+	if _, ok := l[appsv1.DefaultDeploymentUniqueLabelKey]; !ok {
+		return l
+	}
+	l = maps.Clone(l)
+	delete(l, appsv1.DefaultDeploymentUniqueLabelKey)
+	return l
 }
 
 // split finds the set of the deployment's template, nil if there is none, and
