@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -75,15 +74,15 @@ func (e *Engine) Load(ctx context.Context, wasm []byte) (*Code, error) {
 	c := &Code{}
 	digest := Digest(wasm)
 	if !e.readCache(digest, c) {
-		info, err := inspect(ctx, wasm)
-		if err != nil {
-			return nil, e.loadError(ctx, err)
-		}
-		info.Digest, info.Size = digest, int64(len(wasm))
 		res, err := fuel.Rewrite(wasm, e.c.Fuel)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
+		info, err := inspect(ctx, res.Original)
+		if err != nil {
+			return nil, e.loadError(ctx, err)
+		}
+		info.Digest, info.Size, info.Sections = digest, int64(len(wasm)), res.Sections
 		info.Globals, info.HiddenState, info.MemoryMin = res.Globals, res.HiddenState, int64(res.MemoryPages)<<16
 		c.Info, c.metered = *info, res.Module
 	} else {
@@ -122,16 +121,16 @@ func (c *Code) Close() {
 }
 
 // inspect validates the original. Only the interpreter is asked, which is
-// quick: some invalid modules would be valid after the rewrite.
+// quick: what is invalid could be valid after the rewrite.
 func inspect(ctx context.Context, wasm []byte) (*Info, error) {
-	rt := wazero.NewRuntimeWithConfig(ctx, runtimeConfig(wazero.NewRuntimeConfigInterpreter()).WithCustomSections(true))
+	rt := wazero.NewRuntimeWithConfig(ctx, runtimeConfig(wazero.NewRuntimeConfigInterpreter()))
 	defer rt.Close(ctx) //nolint:errcheck // has no instance
 	m, err := rt.CompileModule(ctx, wasm)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close(ctx) //nolint:errcheck // frees memory only
-	info := &Info{Exports: map[string]string{}, Sections: map[string][]byte{}}
+	info := &Info{Exports: map[string]string{}}
 	for name, f := range m.ExportedFunctions() {
 		info.Exports[name] = signature(f)
 	}
@@ -141,11 +140,6 @@ func inspect(ctx context.Context, wasm []byte) (*Info, error) {
 	}
 	if len(m.ImportedMemories()) > 0 {
 		return nil, errors.New("the module imports its memory")
-	}
-	for _, s := range m.CustomSections() {
-		if !strings.HasPrefix(s.Name(), ".debug_") && s.Name() != "name" {
-			info.Sections[s.Name()] = slices.Clone(s.Data())
-		}
 	}
 	return info, nil
 }

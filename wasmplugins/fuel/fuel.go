@@ -16,9 +16,12 @@
 //   - Mutable globals are exported, so that the host can take a snapshot of a
 //     warm instance and restore it.
 //
-// The caller validates the original first: the rewriter checks the indexes it
-// touches, but it is no validator. A valid module stays valid and computes the
-// same; a module that uses a feature the rewriter does not know is refused.
+// The rewriter reads every count and length in a module and believes none: an
+// engine that allocates by them first can be made to take all memory by a
+// module of a hundred bytes. So Rewrite comes before anything else that reads
+// the module. But it is no validator: the caller validates the original next
+// (see Result.Original). A valid module stays valid and computes the same; a
+// module that uses a feature the rewriter does not know is refused.
 package fuel
 
 import (
@@ -80,10 +83,17 @@ type Options struct {
 	// MaxBody is the largest function body, in bytes: what the compiler takes
 	// for a function grows faster than its size. Default 128 KiB.
 	MaxBody int
-	// MaxFunctions is the most functions a module may define. Default 100,000.
-	MaxFunctions int
-	// MaxLocals is the most locals a function may have. Default 10,000.
+	// MaxItems is the most functions, types, imports, exports, globals and
+	// segments a module may have of each. Default 100,000.
+	MaxItems int
+	// MaxLocals is the most locals a function may have. Default 10,000. All
+	// functions together may have 400 times as many.
 	MaxLocals int
+	// MaxValues bounds, in each function, locals times blocks, where a loop
+	// counts for ten: the compiler's time grows with it, by some 4
+	// microseconds each, and cannot be cut short within a function. Default
+	// 4,000,000.
+	MaxValues int
 	// MaxTable is how many elements a table may grow to: the engine would let
 	// it take all memory of the host. Default 131,072.
 	MaxTable int
@@ -111,7 +121,8 @@ func (o Options) withDefaults() Options {
 	}
 	def(&o.MaxModule, 16<<20)
 	def(&o.MaxBody, 128<<10)
-	def(&o.MaxFunctions, 100_000)
+	def(&o.MaxItems, 100_000)
+	def(&o.MaxValues, 4_000_000)
 	def(&o.MaxLocals, 10_000)
 	def(&o.MaxTable, 128<<10)
 	def(&o.MaxTables, 8)
@@ -121,6 +132,11 @@ func (o Options) withDefaults() Options {
 // A Result is a rewritten module and what the host must know of it.
 type Result struct {
 	Module []byte
+	// Original is the module without its custom sections, for validation: its
+	// counts and lengths are true, and within the limits.
+	Original []byte
+	// Sections are the custom sections, but for debug information and names.
+	Sections map[string][]byte
 	// Globals are the export names of the mutable globals, which together
 	// with the memory are the state of an instance.
 	Globals []string
@@ -144,7 +160,7 @@ func Rewrite(wasm []byte, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Module: out, HiddenState: m.hidden, MemoryPages: m.pages}
+	res := &Result{Module: out, HiddenState: m.hidden, MemoryPages: m.pages, Original: m.original, Sections: m.sections}
 	for _, g := range m.mutable {
 		res.Globals = append(res.Globals, globalName(g))
 	}

@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 		{"waits for threads", with(func(m *Module) { m.Func("x", nil, nil, nil, Op(0xfe, 0, 2, 0)) }), fuel.Options{}, fuel.ErrUnsupported},
 		{"large", guests().Bytes(), fuel.Options{MaxModule: 100}, fuel.ErrUnsupported},
 		{"large body", guests().Bytes(), fuel.Options{MaxBody: 10}, fuel.ErrUnsupported},
-		{"many functions", guests().Bytes(), fuel.Options{MaxFunctions: 2}, fuel.ErrUnsupported},
+		{"many functions", guests().Bytes(), fuel.Options{MaxItems: 2}, fuel.ErrUnsupported},
 	} {
 		if _, err := fuel.Rewrite(tc.wasm, tc.opts); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)

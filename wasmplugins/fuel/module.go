@@ -59,6 +59,22 @@ type module struct {
 	mutable []uint32
 	hidden  bool
 	pages   uint32 // of memory at first
+	locals  int    // of all functions
+
+	original []byte
+	sections map[string][]byte
+}
+
+// count reads how many items follow, each of which has at least one byte.
+func (m *module) count(r *reader, what string) uint32 {
+	n := r.u32()
+	if uint64(n) > uint64(len(r.b)-r.i) {
+		malformed("%d %s in %d bytes", n, what, len(r.b)-r.i)
+	}
+	if uint64(n) > uint64(m.o.MaxItems) {
+		unsupported("module has %d %s, the limit is %d", n, what, m.o.MaxItems)
+	}
+	return n
 }
 
 // function maps a function index to the output's.
@@ -106,6 +122,8 @@ func (m *module) rewrite(wasm []byte) (out []byte, err error) {
 	}()
 	secs := split(wasm)
 	m.survey(secs)
+	m.sections = map[string][]byte{}
+	m.original = append(make([]byte, 0, len(wasm)), header...)
 
 	out = append(make([]byte, 0, len(wasm)+len(wasm)/3), header...)
 	emit := func(id byte, b []byte) {
@@ -122,6 +140,10 @@ func (m *module) rewrite(wasm []byte) (out []byte, err error) {
 		}
 	}
 	for _, s := range secs {
+		if s.id != secCustom {
+			m.original = putUint(append(m.original, s.id), uint64(len(s.body)))
+			m.original = append(m.original, s.body...)
+		}
 		if s.id == secCustom {
 			if b := m.custom(s.body); b != nil {
 				emit(secCustom, b)
@@ -176,10 +198,7 @@ func (m *module) survey(secs []section) {
 	m.surveyTypes(find(secType))
 	m.surveyImports(find(secImport))
 	r := find(secFunction)
-	n := r.u32()
-	if uint64(n) > uint64(m.o.MaxFunctions) {
-		unsupported("module has %d functions, the limit is %d", n, m.o.MaxFunctions)
-	}
+	n := m.count(r, "functions")
 	for range n {
 		t := r.u32()
 		m.checkType(t)
@@ -197,15 +216,12 @@ func (m *module) survey(secs []section) {
 		m.pages = mem.u32()
 	}
 	m.refill = m.imported
-	m.globals = m.importedG + find(secGlobal).u32()
-	if m.globals < m.importedG || m.globals > 1<<20 {
-		unsupported("too many globals")
-	}
+	m.globals = m.importedG + m.count(find(secGlobal), "globals")
 	m.fuel, m.depth = m.globals, m.globals+1
 }
 
 func (m *module) surveyTypes(r *reader) {
-	n := r.u32()
+	n := m.count(r, "types")
 	seen := map[string]int{}
 	type multi struct{ at, index int }
 	var pending []multi
@@ -238,6 +254,7 @@ func (m *module) surveyTypes(r *reader) {
 		}
 		m.types = append(m.types, sig)
 	}
+	end(r)
 	m.void = n
 	for _, p := range pending {
 		m.types[p.at].block = putInt(nil, int64(n)+1+int64(p.index))
@@ -257,7 +274,7 @@ func checkReference(t byte) {
 }
 
 func (m *module) surveyImports(r *reader) {
-	for range r.u32() {
+	for range m.count(r, "imports") {
 		mod := r.name()
 		r.name()
 		if mod == Module {
@@ -282,6 +299,7 @@ func (m *module) surveyImports(r *reader) {
 			unsupported("import of kind %d", kind)
 		}
 	}
+	end(r)
 }
 
 // custom returns the custom section to write, nil for none: debug information
@@ -295,5 +313,6 @@ func (m *module) custom(b []byte) []byte {
 	case strings.HasPrefix(name, ".debug_"), name == "sourceMappingURL":
 		return nil
 	}
+	m.sections[name] = bytes.Clone(b[r.i:])
 	return b
 }

@@ -22,8 +22,51 @@ func (m *module) section(id byte, b []byte) []byte {
 		return m.elementSection(r)
 	case secCode:
 		return m.codeSection(r)
+	case secData:
+		m.checkData(r)
+	case secFunction, secMemory, secDataCount: // survey has read them
+		m.checkEnd(id, r)
 	}
 	return b
+}
+
+// checkEnd reads a section of numbers to its end.
+func (m *module) checkEnd(id byte, r *reader) {
+	n := r.u32()
+	if id == secFunction {
+		for range n {
+			r.u32()
+		}
+	}
+	if id == secMemory {
+		for range n {
+			r.skipLimits()
+		}
+	}
+	end(r)
+}
+
+func end(r *reader) {
+	if !r.done() {
+		malformed("bytes behind the end of a section")
+	}
+}
+
+func (m *module) checkData(r *reader) {
+	for range m.count(r, "data segments") {
+		switch flags := r.u32(); flags {
+		case 0, 2:
+			if flags == 2 {
+				r.u32()
+			}
+			m.constant(nil, r)
+		case 1:
+		default:
+			malformed("data segment of form %d", flags)
+		}
+		r.take(r.u32())
+	}
+	end(r)
 }
 
 func (m *module) typeSection(r *reader) []byte {
@@ -79,7 +122,8 @@ func (m *module) tableSection(r *reader) []byte {
 		out = putUint(append(out, 1), uint64(least))
 		out = putUint(out, uint64(most))
 	}
-	return append(out, r.b[r.i:]...)
+	end(r)
+	return out
 }
 
 func (m *module) globalSection(r *reader) []byte {
@@ -98,16 +142,14 @@ func (m *module) globalSection(r *reader) []byte {
 		out = append(out, t, mutable)
 		out = m.constant(out, r)
 	}
-	if !r.done() {
-		malformed("bytes behind the last global")
-	}
+	end(r)
 	out = append(out, typeI64, 1, opI64Const, 0, opEnd)
 	out = append(out, typeI32, 1, opI32Const)
 	return append(putInt(out, int64(m.o.MaxDepth)), opEnd)
 }
 
 func (m *module) exportSection(r *reader) []byte {
-	n := r.u32()
+	n := m.count(r, "exports")
 	var own []byte
 	for range n {
 		name := r.name()
@@ -124,9 +166,7 @@ func (m *module) exportSection(r *reader) []byte {
 		own = putName(own, name)
 		own = putUint(append(own, kind), uint64(index))
 	}
-	if !r.done() {
-		malformed("bytes behind the last export")
-	}
+	end(r)
 	out := putUint(nil, uint64(n)+2+uint64(len(m.mutable)))
 	out = append(out, own...)
 	export := func(name string, index uint32) {
@@ -142,7 +182,7 @@ func (m *module) exportSection(r *reader) []byte {
 }
 
 func (m *module) elementSection(r *reader) []byte {
-	n := r.u32()
+	n := m.count(r, "element segments")
 	out := putUint(nil, uint64(n))
 	for range n {
 		flags := r.u32()
@@ -166,6 +206,9 @@ func (m *module) elementSection(r *reader) []byte {
 			out = append(out, t)
 		}
 		count := r.u32()
+		if uint64(count) > uint64(len(r.b)-r.i) {
+			malformed("%d elements in %d bytes", count, len(r.b)-r.i)
+		}
 		out = putUint(out, uint64(count))
 		for range count {
 			if flags&4 != 0 {
@@ -175,7 +218,8 @@ func (m *module) elementSection(r *reader) []byte {
 			}
 		}
 	}
-	return append(out, r.b[r.i:]...)
+	end(r)
+	return out
 }
 
 func (m *module) codeSection(r *reader) []byte {
@@ -193,7 +237,8 @@ func (m *module) codeSection(r *reader) []byte {
 		out = putUint(out, uint64(len(code)))
 		out = append(out, code...)
 	}
-	return append(out, r.b[r.i:]...)
+	end(r)
+	return out
 }
 
 // constant copies a constant expression up to and with its end.

@@ -1,0 +1,99 @@
+// Package cli is the command "proa plugin": it makes, builds, tests, measures
+// and uploads plugins, with the engine that the server has.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/proa-project/proa/wasmplugins/engine"
+)
+
+// Command returns the command with all its subcommands.
+func Command() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plugin",
+		Short: "Make, test and upload WebAssembly plugins",
+		Long: `Make, build, test, measure and upload WebAssembly plugins.
+
+Everything but push works offline, with the engine and the limits of the server:
+what a plugin does here it does there.`,
+		Example: `  proa plugin new my-policy
+  proa plugin build my-policy -o my-policy.wasm
+  proa plugin test my-policy.wasm my-policy/cases.yaml
+  proa plugin bench my-policy.wasm my-policy/cases.yaml
+  proa plugin push my-policy my-policy.wasm --kubeconfig admin.kubeconfig`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newCommand(), buildCommand(), inspectCommand(), testCommand(), benchCommand(), pushCommand())
+	return c
+}
+
+// load reads a module from a file and compiles it.
+func load(ctx context.Context, file string) (*engine.Engine, *engine.Code, error) {
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "proa", "plugins")
+	}
+	e, err := engine.New(engine.Config{CacheDir: cache, Log: zerolog.Nop(), CompileTimeout: 5 * time.Minute})
+	if err != nil {
+		return nil, nil, err
+	}
+	code, err := e.Load(ctx, wasm)
+	if err != nil {
+		_ = e.Close() // frees memory only
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return e, code, nil
+}
+
+func buildCommand() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "build [DIR]",
+		Short: "Build a plugin written in Go",
+		Long: `Build the plugin in DIR (default: the current one) with the Go toolchain.
+
+It runs
+  GOOS=wasip1 GOARCH=wasm go build -trimpath -buildmode=c-shared -ldflags='-s -w' -o OUT .`,
+		Example: "  proa plugin build my-policy -o my-policy.wasm",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			abs, err := filepath.Abs(out)
+			if err != nil {
+				return err
+			}
+			build := exec.CommandContext(c.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", abs, ".")
+			build.Dir = dir
+			build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+			build.Stdout, build.Stderr = c.OutOrStdout(), c.ErrOrStderr()
+			if err := build.Run(); err != nil {
+				return fmt.Errorf("go build: %w", err)
+			}
+			info, err := os.Stat(abs)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes\n", out, info.Size())
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "plugin.wasm", "file to write")
+	return c
+}
