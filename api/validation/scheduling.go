@@ -87,22 +87,26 @@ func nodeTerm(f *faults, t *corev1.NodeSelectorTerm, strict bool, path *field.Pa
 		}
 	}
 	for i := range t.MatchFields {
-		r, p := &t.MatchFields[i], path.Child("matchFields").Index(i)
-		switch r.Operator {
-		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
-			if len(r.Values) != 1 {
-				f.add(field.Required(p.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
-			}
-		default:
-			f.invalid(p.Child("operator"), r.Operator, "not a valid selector operator")
+		nodeField(f, &t.MatchFields[i], path.Child("matchFields").Index(i))
+	}
+}
+
+// nodeField checks a requirement on a field of nodes, of which there is one.
+func nodeField(f *faults, r *corev1.NodeSelectorRequirement, p *field.Path) {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if len(r.Values) != 1 {
+			f.add(field.Required(p.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
-		if r.Key != "metadata.name" {
-			f.invalid(p.Child("key"), r.Key, "not a valid field selector key")
-			continue
-		}
-		for j, v := range r.Values {
-			f.invalid(p.Child("values").Index(j), v, subdomain(v)...)
-		}
+	default:
+		f.invalid(p.Child("operator"), r.Operator, "not a valid selector operator")
+	}
+	if r.Key != "metadata.name" {
+		f.invalid(p.Child("key"), r.Key, "not a valid field selector key")
+		return
+	}
+	for j, v := range r.Values {
+		f.invalid(p.Child("values").Index(j), v, subdomain(v)...)
 	}
 }
 

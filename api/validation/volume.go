@@ -191,65 +191,81 @@ func downward(f *faults, items []corev1.DownwardAPIVolumeFile, path *field.Path)
 	}
 }
 
-// projections checks the parts of a projected volume, which share a directory.
-// Upstream's paths do not always say which part is meant.
+// A projectedVolume is the directory that the parts of a projected volume share.
+type projectedVolume struct {
+	path  *field.Path
+	taken sets.Set[string]
+}
+
+// file checks that only one part makes a file; owner is what upstream shows.
+func (v *projectedVolume) file(f *faults, owner, target string) {
+	if target != "" && v.taken.Has(target) {
+		f.invalid(v.path, owner, "conflicting duplicate paths")
+	}
+	v.taken.Insert(target)
+}
+
+func (v *projectedVolume) keys(f *faults, name string, items []corev1.KeyToPath, p *field.Path) {
+	f.needed(p.Child("name"), name, nil)
+	keysToPaths(f, items, p.Child("items"))
+	for _, item := range items {
+		v.file(f, name, item.Path)
+	}
+}
+
+// projections checks the parts of a projected volume. Upstream's paths do not
+// always say which part is meant.
 func projections(f *faults, list []corev1.VolumeProjection, path *field.Path) {
-	taken := sets.New[string]()
-	// file checks that only one part makes a file.
-	file := func(owner, target string) {
-		if target != "" && taken.Has(target) {
-			f.invalid(path, owner, "conflicting duplicate paths")
-		}
-		taken.Insert(target)
-	}
-	keys := func(name string, items []corev1.KeyToPath, p *field.Path) {
-		f.needed(p.Child("name"), name, nil)
-		keysToPaths(f, items, p.Child("items"))
-		for _, item := range items {
-			file(name, item.Path)
-		}
-	}
+	v := &projectedVolume{path: path, taken: sets.New[string]()}
 	for i := range list {
 		s, p := &list[i], path.Child("sources").Index(i)
 		sources := 0
 		if s.Secret != nil {
 			sources++
-			keys(s.Secret.Name, s.Secret.Items, p.Child("secret"))
+			v.keys(f, s.Secret.Name, s.Secret.Items, p.Child("secret"))
 		}
 		if s.ConfigMap != nil {
 			sources++
-			keys(s.ConfigMap.Name, s.ConfigMap.Items, p.Child("configMap"))
+			v.keys(f, s.ConfigMap.Name, s.ConfigMap.Items, p.Child("configMap"))
 		}
 		if s.DownwardAPI != nil {
 			sources++
 			downward(f, s.DownwardAPI.Items, p.Child("downwardAPI"))
 			for _, item := range s.DownwardAPI.Items {
-				file(item.Path, item.Path)
+				v.file(f, item.Path, item.Path)
 			}
 		}
-		if t := s.ServiceAccountToken; t != nil {
-			sources++
-			if t.ExpirationSeconds != nil {
-				expiration(f, *t.ExpirationSeconds, p.Child("serviceAccountToken", "expirationSeconds"))
-			}
-			filePath(f, t.Path, path.Child("path"))
-		}
-		if b := s.ClusterTrustBundle; b != nil {
-			sources++
-			trustBundle(f, b, p.Child("clusterTrustBundle"))
-			file(b.Path, b.Path)
-		}
-		if c := s.PodCertificate; c != nil {
-			sources++
-			need(f, p.Child("podCertificate"), "signerName", c.SignerName, "keyType", c.KeyType)
-			for _, target := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
-				file(target, target)
-			}
-		}
+		sources += v.credentials(f, s, p)
 		if sources > 1 {
 			f.add(field.Forbidden(p, "may not specify more than 1 volume type per source"))
 		}
 	}
+}
+
+// credentials checks the parts that the server issues, and returns how many of
+// them there are.
+func (v *projectedVolume) credentials(f *faults, s *corev1.VolumeProjection, p *field.Path) int {
+	sources := 0
+	if t := s.ServiceAccountToken; t != nil {
+		sources++
+		if t.ExpirationSeconds != nil {
+			expiration(f, *t.ExpirationSeconds, p.Child("serviceAccountToken", "expirationSeconds"))
+		}
+		filePath(f, t.Path, v.path.Child("path"))
+	}
+	if b := s.ClusterTrustBundle; b != nil {
+		sources++
+		trustBundle(f, b, p.Child("clusterTrustBundle"))
+		v.file(f, b.Path, b.Path)
+	}
+	if c := s.PodCertificate; c != nil {
+		sources++
+		need(f, p.Child("podCertificate"), "signerName", c.SignerName, "keyType", c.KeyType)
+		for _, target := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
+			v.file(f, target, target)
+		}
+	}
+	return sources
 }
 
 func trustBundle(f *faults, b *corev1.ClusterTrustBundleProjection, p *field.Path) {
