@@ -106,7 +106,7 @@ func runWriter(t *testing.T, dir string, life time.Duration) (map[int64]string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := command.Start(); err != nil {
+	if err = command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	acknowledged := map[int64]string{}
@@ -115,7 +115,7 @@ func runWriter(t *testing.T, dir string, life time.Duration) (map[int64]string, 
 	for lines.Scan() {
 		var revision int64
 		var key string
-		if n, err := fmt.Sscan(lines.Text(), &revision, &key); err != nil || n != 2 {
+		if n, _ := fmt.Sscan(lines.Text(), &revision, &key); n != 2 {
 			break // the line that the kill cut
 		}
 		acknowledged[revision] = key

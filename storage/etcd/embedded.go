@@ -100,7 +100,7 @@ func (e *Embedded) start(ctx context.Context, config Config) error {
 	e.learn(e.local.Rev())
 	e.exhausted = e.requestRepair
 	if config.MinFreeBytes > 0 {
-		guard := &diskGuard{dir: config.DataDir, least: uint64(config.MinFreeBytes)}
+		guard := &diskGuard{dir: config.DataDir, least: uint64(config.MinFreeBytes), log: config.Log}
 		guard.free.Store(guard.least) // until it is known
 		e.admit = guard.admit
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/proa-project/proa/storage"
 	"github.com/proa-project/proa/storage/etcd"
 	"github.com/proa-project/proa/storage/storagetest"
+	"github.com/proa-project/proa/storage/watchcache"
 )
 
 // member runs an etcd that listens on loopback, as one elsewhere would.
@@ -87,6 +88,21 @@ func TestExternal(t *testing.T) {
 		t.Helper()
 		m := newMember(t, "http", nil)
 		return dial(t, etcd.Config{Endpoints: []string{m.url.String()}, PageSize: 100})
+	})
+}
+
+// TestExternalCached puts a watch cache in front of a cluster elsewhere, whose
+// progress has to be asked for.
+func TestExternalCached(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, func(t *testing.T) storage.Store {
+		t.Helper()
+		m := newMember(t, "http", nil)
+		c, err := watchcache.New(t.Context(), watchcache.Config{Store: dial(t, etcd.Config{Endpoints: []string{m.url.String()}})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
@@ -29,6 +30,7 @@ const (
 type diskGuard struct {
 	dir   string
 	least uint64 // bytes
+	log   zerolog.Logger
 
 	checked atomic.Int64 // when free was found out, in nanoseconds
 	free    atomic.Uint64
@@ -38,18 +40,28 @@ type diskGuard struct {
 func (g *diskGuard) admit() error {
 	now := time.Now().UnixNano()
 	if checked := g.checked.Load(); now-checked > spaceEvery && g.checked.CompareAndSwap(checked, now) {
-		var stat unix.Statfs_t
-		if err := unix.Statfs(g.dir, &stat); err == nil {
-			g.free.Store(stat.Bavail * uint64(stat.Bsize)) //nolint:gosec // a block size is positive
-		} else {
-			g.free.Store(g.least) // not known is no reason to refuse
-		}
+		g.measure()
 	}
 	if free := g.free.Load(); free < g.least {
 		return fmt.Errorf("%w: the disk of etcd's data directory has %d MiB left, %d MiB are needed",
 			storage.ErrUnavailable, free>>20, g.least>>20)
 	}
 	return nil
+}
+
+// measure finds out how much space is free.
+func (g *diskGuard) measure() {
+	free := g.least // not known is no reason to refuse
+	var stat unix.Statfs_t
+	if err := unix.Statfs(g.dir, &stat); err == nil {
+		free = stat.Bavail * uint64(stat.Bsize) //nolint:gosec // a block size is positive
+	}
+	switch before := g.free.Swap(free); {
+	case free < g.least && before >= g.least:
+		g.log.Error().Uint64("free_bytes", free).Uint64("needed_bytes", g.least).Msg("disk of etcd is nearly full: writes are refused")
+	case free >= g.least && before < g.least:
+		g.log.Warn().Uint64("free_bytes", free).Msg("disk of etcd has space again")
+	}
 }
 
 // requestRepair wakes repairQuota.
