@@ -246,4 +246,3 @@ func BenchmarkWire(b *testing.B) {
 		})
 	}
 }
-
