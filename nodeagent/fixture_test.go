@@ -195,6 +195,7 @@ func fakeNode(t testing.TB, change ...func(*nodeagent.Config)) (*node, *critest.
 func logger(t testing.TB) zerolog.Logger {
 	t.Helper()
 	if os.Getenv("PROA_TEST_LOG") == "debug" {
+		zerolog.TimeFieldFormat = time.RFC3339Nano
 		return zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}).With().Timestamp().Logger()
 	}
 	return zerolog.Nop()

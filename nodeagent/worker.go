@@ -269,7 +269,9 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, a podworker.Action) {
 		}()
 	}
 	err := w.do(ctx, pod, a)
-	w.askedAt = time.Time{} // look at what came of it
+	if a.Do != podworker.PrepareVolumes && a.Do != podworker.EnsureImage {
+		w.askedAt = time.Time{} // look at what came of it
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		w.log.Debug().Err(err).Stringer("action", a).Msg("action failed")
 	}
