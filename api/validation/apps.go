@@ -96,7 +96,7 @@ func strategy(f *faults, s *appsv1.DeploymentStrategy, path *field.Path) {
 			f.invalid(rolling.Child("maxUnavailable"), unavailable, "must not be greater than 100%")
 		}
 	default:
-		f.add(field.NotSupported(path.Child("type"), s.Type, []appsv1.DeploymentStrategyType{
+		f.add(field.NotSupported(path, s, []appsv1.DeploymentStrategyType{
 			appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType,
 		}))
 	}

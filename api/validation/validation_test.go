@@ -144,7 +144,7 @@ func TestApps(t *testing.T) {
 			`spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0`,
 			`spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds`,
 		}},
-		"unknown strategy":           {deployment(`selector: {matchLabels: {a: b}}, strategy: {type: Odd}`), []string{`spec.strategy.type: Unsupported value: "Odd": supported values: "Recreate", "RollingUpdate"`}},
+		"unknown strategy":           {deployment(`selector: {matchLabels: {a: b}}, strategy: {type: Odd}`), []string{`spec.strategy: Unsupported value: {"type":"Odd"}: supported values: "Recreate", "RollingUpdate"`}},
 		"recreate, with bounds":      {deployment(`selector: {matchLabels: {a: b}}, strategy: {type: Recreate, rollingUpdate: {}}`), []string{"spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"}},
 		"bounds that hold it still":  {deployment(`selector: {matchLabels: {a: b}}, strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}`), []string{"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"}},
 		"bounds out of range":        {deployment(`selector: {matchLabels: {a: b}}, strategy: {rollingUpdate: {maxSurge: -1, maxUnavailable: 101%}}`), []string{`spec.strategy.rollingUpdate.maxSurge: Invalid value: -1: must be greater than or equal to 0`, `spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%`}},
