@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"httpapi/admission":     {"api", "httpapi/request"},
 	"httpapi/admission/...": {"api", "httpapi/request", "httpapi/admission"},
 	"httpapi/registry":      {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/admission"},
-	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/registry"},
+	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/admission/...", "httpapi/registry"},
 
 	// The client is the one leaf below httpapi that the client side may use.
 	"httpapi/client":       {"api"},
