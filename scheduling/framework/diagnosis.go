@@ -112,20 +112,21 @@ func rejectedByRestriction(nodes int, plugins []string) *Diagnosis {
 
 // diagnose sums up the vetoes. absent nodes were taken out of the running by
 // the restricting plugins.
-func (w *Workspace) diagnose(p *Profile, absent int, restricting []string) *Diagnosis {
+func (w *Workspace) diagnose(p *Profile, v *vetoes, absent int, restricting []string) *Diagnosis {
 	d := &Diagnosis{
 		Nodes:      w.cycle.Snapshot.Len(),
-		by:         slices.Clone(w.by),
-		codes:      slices.Clone(w.verdicts.Codes),
-		rejections: slices.Clone(w.rejections),
+		by:         make([]uint8, len(v.by)),
+		codes:      slices.Clone(v.codes),
+		rejections: slices.Clone(v.rejections),
 	}
 	counts := make([][]int, len(p.filters))
 	for k, f := range p.filters {
 		d.names = append(d.names, f.plugin.Name())
-		counts[k] = make([]int, len(w.rejections[k]))
+		counts[k] = make([]int, len(v.rejections[k]))
 	}
 	for _, i := range w.cycle.Snapshot.Indices() {
-		if by := d.by[i]; by != 0 {
+		if by := v.by[i]; by != 0 {
+			d.by[i] = by
 			counts[by-1][d.codes[i]-1]++
 		}
 	}
@@ -133,7 +134,7 @@ func (w *Workspace) diagnose(p *Profile, absent int, restricting []string) *Diag
 	for k, perCode := range counts {
 		vetoed := false
 		for code, n := range perCode {
-			r := &w.rejections[k][code]
+			r := &v.rejections[k][code]
 			for _, reason := range r.Reasons {
 				reasons[reason] += n
 			}

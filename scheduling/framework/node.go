@@ -21,8 +21,8 @@ type NodeInfo struct {
 	Ports []HostPort
 	// Images are the images on the node by each of their names, in bytes.
 	Images map[string]int64
-	// Generation moves with every change to the node or its pods. It is unique
-	// among all nodes of one cache.
+	// Generation moves with every change to the node or its pods, and no two
+	// states of any nodes of a snapshot have the same; 0 is unknown.
 	Generation int64
 }
 

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +93,19 @@ type NormalizePlugin interface {
 	NormalizeScore(c *Cycle, nodes []int32, scores []int64) error
 }
 
+// A SignPlugin is a Filter or Score plugin whose verdict on a node, and score of
+// it, depend on nothing but that node and a part of the pod. What it has said
+// for one pod then holds for others with an equal part, until the node changes:
+// it is asked about the changed nodes only, and PreScore, Filter and Score are
+// given no others.
+type SignPlugin interface {
+	Plugin
+	// Sign appends the part of the pod that the plugin looks at, in a form that
+	// no other part has. It returns false if for this pod, or as the nodes are,
+	// more than that counts, or scores must be normalized.
+	Sign(c *Cycle, key []byte) ([]byte, bool)
+}
+
 // A ReservePlugin books what a pod needs on the chosen node.
 type ReservePlugin interface {
 	Plugin
@@ -175,9 +189,14 @@ type Verdicts struct {
 // used for all further ones.
 const maxCodes = 255
 
-// Code makes a code for a rejection. A plugin asks for each rejection once and
-// uses the code for all nodes that it applies to.
+// Code returns the code of a rejection. A plugin asks for each rejection once
+// and uses the code for all nodes that it applies to.
 func (v *Verdicts) Code(r Rejection) Code {
+	for i := range v.rejections {
+		if have := &v.rejections[i]; have.Unresolvable == r.Unresolvable && slices.Equal(have.Reasons, r.Reasons) {
+			return Code(i + 1)
+		}
+	}
 	if len(v.rejections) < maxCodes {
 		v.rejections = append(v.rejections, r)
 	}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -29,6 +30,7 @@ type Profile struct {
 
 	filters []filterSlot
 	scores  []scoreSlot
+	signers []SignPlugin // nil unless all of the above are
 }
 
 // A filterSlot is a plugin with PreFilter, Filter or both.
@@ -60,6 +62,7 @@ func NewProfile(name string, plugins ...Enabled) (*Profile, error) {
 		seen[e.Plugin.Name()] = true
 		p.add(e)
 	}
+	p.signers = p.allSigners()
 	if len(p.filters) > maxCodes {
 		return nil, fmt.Errorf("profile %q: more than %d filter plugins", name, maxCodes)
 	}
@@ -86,6 +89,28 @@ func (p *Profile) add(e Enabled) {
 	p.Bind = appendIf(p.Bind, e.Plugin)
 	p.PostBind = appendIf(p.PostBind, e.Plugin)
 	p.Enqueue = appendIf(p.Enqueue, e.Plugin)
+}
+
+// allSigners returns the plugins of Filter and Score if all of them sign.
+func (p *Profile) allSigners() []SignPlugin {
+	var plugins []Plugin
+	for _, f := range p.filters {
+		plugins = append(plugins, f.plugin)
+	}
+	for _, s := range p.scores {
+		plugins = append(plugins, s.score)
+	}
+	var signers []SignPlugin
+	for _, plugin := range plugins {
+		s, ok := plugin.(SignPlugin)
+		if !ok {
+			return nil
+		}
+		if !slices.Contains(signers, s) {
+			signers = append(signers, s)
+		}
+	}
+	return signers
 }
 
 func appendIf[T any](list []T, p Plugin) []T {

@@ -14,26 +14,35 @@ type Result struct {
 	Evaluated, Feasible int
 }
 
-// Workspace is memory that Schedule uses again from call to call. The zero
-// value is ready; one Workspace serves one call at a time.
+// Workspace is memory that Schedule uses again from call to call, and what it
+// remembers of pods that were alike. The zero value is ready; one Workspace
+// serves one call at a time.
 type Workspace struct {
 	// Tie picks one of the nodes with equal scores: a caller that wants them
 	// spread gives another number each time.
 	Tie uint64
 
-	cycle      Cycle
-	verdicts   Verdicts
-	by         []uint8 // which filter vetoed the node, plus one
-	rejections [][]Rejection
-	skip       []bool
-	nodes      []int32
-	scores     []int64
-	totals     []int64
+	cycle   Cycle
+	skip    []bool // by filter
+	vetoes  vetoes
+	nodes   []int32
+	scores  []int64
+	totals  []int64
+	key     []byte
+	classes classes
+}
+
+// vetoes are what the filters have said about nodes.
+type vetoes struct {
+	by         []uint8       // by node index: which filter vetoed it, plus one
+	codes      []Code        // by node index: its code for the reason
+	rejections [][]Rejection // by filter and code, less one
 }
 
 // Schedule chooses a node for the pod. Without one it returns a Diagnosis; an
 // error is the failure of a plugin, and says nothing about the pod. It is
-// deterministic in its arguments. The workspace may be nil.
+// deterministic in its arguments. The workspace may be nil; what it remembers
+// changes nothing but the time.
 func Schedule(s *Snapshot, pod *PodInfo, p *Profile, w *Workspace) (Result, *Diagnosis, error) {
 	if w == nil {
 		w = new(Workspace)
@@ -43,9 +52,23 @@ func Schedule(s *Snapshot, pod *PodInfo, p *Profile, w *Workspace) (Result, *Dia
 	if s.Len() == 0 {
 		return Result{}, &Diagnosis{}, nil
 	}
-	nodes, diagnosis, err := w.feasible(p)
+	pre, diagnosis, err := w.preFilter(p)
 	if err != nil || diagnosis != nil {
 		return Result{}, diagnosis, err
+	}
+	if pre.restricting == nil {
+		if c := w.class(p); c != nil {
+			return w.scheduleClass(p, c)
+		}
+	}
+	v := &w.vetoes
+	v.by, v.codes, v.rejections = zeroed(v.by, s.Size()), zeroed(v.codes, s.Size()), zeroed(v.rejections, len(p.filters))
+	nodes, err := w.filter(p, pre.nodes, v)
+	if err != nil {
+		return Result{}, nil, err
+	}
+	if len(nodes) == 0 {
+		return Result{}, w.diagnose(p, v, pre.absent, pre.restricting), nil
 	}
 	best := 0
 	if len(nodes) > 1 {
@@ -78,66 +101,65 @@ func PostFilter(s *Snapshot, pod *PodInfo, p *Profile, d *Diagnosis) (node strin
 func (w *Workspace) release() {
 	clear(w.cycle.state)
 	w.cycle = Cycle{state: w.cycle.state[:0]}
-	clear(w.rejections)
+	clear(w.vetoes.rejections)
 }
 
-// feasible runs PreFilter and Filter. It returns the nodes that are left, or
-// the diagnosis if there are none.
-func (w *Workspace) feasible(p *Profile) ([]int32, *Diagnosis, error) {
+// preFiltered is what the PreFilter plugins have left.
+type preFiltered struct {
+	nodes       []int32
+	absent      int      // nodes that were taken out of the running
+	restricting []string // by these
+}
+
+// preFilter runs PreFilter. It returns a diagnosis if that refuses the pod.
+func (w *Workspace) preFilter(p *Profile) (preFiltered, *Diagnosis, error) {
 	s := w.cycle.Snapshot
-	w.prepare(s.Size(), len(p.filters))
-	nodes := append(w.nodes[:0], s.Indices()...)
-	w.nodes = nodes
-	var restricting []string
+	w.skip = zeroed(w.skip, len(p.filters))
+	out := preFiltered{nodes: s.Indices()}
 	for k, f := range p.filters {
 		if f.pre == nil {
 			continue
 		}
 		d, err := f.pre.PreFilter(&w.cycle)
 		if err != nil {
-			return nil, nil, fmt.Errorf("plugin %q: prefilter: %w", f.plugin.Name(), err)
+			return out, nil, fmt.Errorf("plugin %q: prefilter: %w", f.plugin.Name(), err)
 		}
 		if d.Rejection != nil {
-			return nil, rejectedByPreFilter(s.Len(), f.plugin.Name(), *d.Rejection), nil
+			return out, rejectedByPreFilter(s.Len(), f.plugin.Name(), *d.Rejection), nil
 		}
 		w.skip[k] = d.Skip
 		if d.Restrict {
-			restricting = append(restricting, f.plugin.Name())
-			nodes = intersect(nodes, d.Nodes)
+			out.restricting = append(out.restricting, f.plugin.Name())
+			out.nodes = intersect(out.nodes, d.Nodes)
 		}
 	}
-	absent := s.Len() - len(nodes)
-	if len(restricting) > 0 && len(nodes) == 0 {
-		if len(restricting) > 1 {
-			return nil, rejectedByRestriction(s.Len(), restricting), nil
-		}
-		return nil, w.diagnose(p, absent, restricting), nil
+	out.absent = s.Len() - len(out.nodes)
+	if len(out.restricting) > 1 && len(out.nodes) == 0 {
+		return out, rejectedByRestriction(s.Len(), out.restricting), nil
 	}
-	for k, f := range p.filters {
-		if f.filter == nil || w.skip[k] {
-			continue
-		}
-		w.verdicts.rejections = nil
-		if err := f.filter.Filter(&w.cycle, nodes, &w.verdicts); err != nil {
-			return nil, nil, fmt.Errorf("plugin %q: filter: %w", f.plugin.Name(), err)
-		}
-		if w.verdicts.rejections == nil {
-			continue
-		}
-		w.rejections[k] = w.verdicts.rejections
-		if nodes = w.compact(nodes, uint8(k+1)); len(nodes) == 0 {
-			return nil, w.diagnose(p, absent, restricting), nil
-		}
-	}
-	return nodes, nil, nil
+	return out, nil, nil
 }
 
-// prepare makes the buffers fit and clean.
-func (w *Workspace) prepare(size, filters int) {
-	w.verdicts.Codes = zeroed(w.verdicts.Codes, size)
-	w.by = zeroed(w.by, size)
-	w.skip = zeroed(w.skip, filters)
-	w.rejections = zeroed(w.rejections, filters)
+// filter runs Filter on the nodes, writes down the vetoes and returns the nodes
+// that are left, in memory of the workspace.
+func (w *Workspace) filter(p *Profile, nodes []int32, v *vetoes) ([]int32, error) {
+	w.nodes = append(w.nodes[:0], nodes...)
+	nodes = w.nodes
+	for k, f := range p.filters {
+		if f.filter == nil || w.skip[k] || len(nodes) == 0 {
+			continue
+		}
+		verdicts := Verdicts{Codes: v.codes, rejections: v.rejections[k]}
+		if err := f.filter.Filter(&w.cycle, nodes, &verdicts); err != nil {
+			return nil, fmt.Errorf("plugin %q: filter: %w", f.plugin.Name(), err)
+		}
+		if verdicts.rejections == nil {
+			continue
+		}
+		v.rejections[k] = verdicts.rejections
+		nodes = v.compact(nodes, uint8(k+1))
+	}
+	return nodes, nil
 }
 
 func zeroed[T any](s []T, n int) []T {
@@ -147,23 +169,23 @@ func zeroed[T any](s []T, n int) []T {
 }
 
 // compact keeps the nodes without a code and notes who vetoed the others.
-func (w *Workspace) compact(nodes []int32, by uint8) []int32 {
+func (v *vetoes) compact(nodes []int32, by uint8) []int32 {
 	kept := nodes[:0]
 	for _, i := range nodes {
-		if w.verdicts.Codes[i] == 0 {
+		if v.codes[i] == 0 {
 			kept = append(kept, i)
 		} else {
-			w.by[i] = by
+			v.by[i] = by
 		}
 	}
 	return kept
 }
 
-// intersect keeps those of a that are in b; a is ascending.
+// intersect returns those of a that are in b; a is ascending.
 func intersect(a, b []int32) []int32 {
 	b = slices.Clone(b)
 	slices.Sort(b)
-	kept := a[:0]
+	var kept []int32
 	for _, i := range a {
 		if _, ok := slices.BinarySearch(b, i); ok {
 			kept = append(kept, i)
@@ -174,12 +196,20 @@ func intersect(a, b []int32) []int32 {
 
 // best returns which of the feasible nodes has the highest total.
 func (w *Workspace) best(p *Profile, nodes []int32) (int, error) {
+	if err := w.score(p, nodes); err != nil {
+		return 0, err
+	}
+	return pick(w.totals, w.Tie), nil
+}
+
+// score puts the nodes' weighted sums into totals.
+func (w *Workspace) score(p *Profile, nodes []int32) error {
 	w.totals = zeroed(w.totals, len(nodes))
 	w.scores = slices.Grow(w.scores[:0], len(nodes))[:len(nodes)]
 	for i := range p.scores {
 		used, err := p.scores[i].run(&w.cycle, nodes, w.scores, nil)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if !used {
 			continue
@@ -189,7 +219,7 @@ func (w *Workspace) best(p *Profile, nodes []int32) (int, error) {
 			w.totals[k] += score * weight
 		}
 	}
-	return pick(w.totals, w.Tie), nil
+	return nil
 }
 
 // run scores the nodes. raw, if not nil, gets the scores before normalization.

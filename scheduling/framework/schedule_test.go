@@ -2,6 +2,7 @@ package framework
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -207,10 +208,13 @@ func TestSchedule_errors(t *testing.T) {
 func TestVerdicts_overflow(t *testing.T) {
 	var v Verdicts
 	var last Code
-	for range 300 {
-		if last = v.Code(because("x")); last == 0 {
+	for i := range 300 {
+		if last = v.Code(because(fmt.Sprint(i))); last == 0 {
 			t.Fatal("code 0 means no veto")
 		}
+	}
+	if again := v.Code(because("7")); again != 8 {
+		t.Errorf("a rejection that is known: got code %d, want 8", again)
 	}
 	if int(last) != maxCodes {
 		t.Errorf("got %d", last)

@@ -28,6 +28,7 @@ type Columns struct {
 	AllocCPU, AllocMemory, AllocEphemeral, AllocPods []int64
 	UsedCPU, UsedMemory, UsedEphemeral, UsedPods     []int64
 	NonZeroCPU, NonZeroMemory                        []int64
+	Generation                                       []int64 // NodeInfo.Generation
 	Flags                                            []Flag
 }
 
@@ -96,6 +97,9 @@ func (s *Snapshot) Any(f Flag) bool {
 // ImageName gives it.
 func (s *Snapshot) NodesWithImage(name string) int { return s.images[name] }
 
+// AnyImages reports whether some node has an image.
+func (s *Snapshot) AnyImages() bool { return len(s.images) > 0 }
+
 // Set adds a node or brings it up to date, and returns its index.
 func (s *Snapshot) Set(n *NodeInfo) int32 {
 	i, known := s.byName[n.Node.Name]
@@ -116,6 +120,7 @@ func (s *Snapshot) Set(n *NodeInfo) int32 {
 	s.UsedCPU[i], s.UsedMemory[i] = n.Requested.MilliCPU, n.Requested.Memory
 	s.UsedEphemeral[i], s.UsedPods[i] = n.Requested.EphemeralStorage, int64(len(n.Pods))
 	s.NonZeroCPU[i], s.NonZeroMemory[i] = n.NonZero.MilliCPU, n.NonZero.Memory
+	s.Generation[i] = n.Generation
 	return i
 }
 
@@ -157,11 +162,11 @@ func (s *Snapshot) take(name string) int32 {
 	return i
 }
 
-func (s *Snapshot) columns() [10]*[]int64 {
+func (s *Snapshot) columns() [11]*[]int64 {
 	return [...]*[]int64{
 		&s.AllocCPU, &s.AllocMemory, &s.AllocEphemeral, &s.AllocPods,
 		&s.UsedCPU, &s.UsedMemory, &s.UsedEphemeral, &s.UsedPods,
-		&s.NonZeroCPU, &s.NonZeroMemory,
+		&s.NonZeroCPU, &s.NonZeroMemory, &s.Generation,
 	}
 }
 

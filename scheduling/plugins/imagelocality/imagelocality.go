@@ -2,6 +2,10 @@
 package imagelocality
 
 import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/proa-project/proa/scheduling/framework"
 )
 
@@ -25,28 +29,37 @@ func (*Plugin) Name() string { return Name }
 // PreScore keeps the names of the images that some node has, and skips Score
 // if there are none.
 func (p *Plugin) PreScore(c *framework.Cycle, _ []int32) (bool, error) {
-	spec := &c.Pod.Pod.Spec
 	s := &state{}
-	add := func(image string) {
+	for image := range images(&c.Pod.Pod.Spec) {
 		s.count++
 		name := framework.ImageName(image)
 		if n := c.Snapshot.NodesWithImage(name); n > 0 {
 			s.images = append(s.images, spread{name, float64(n) / float64(c.Snapshot.Len())})
 		}
 	}
-	for i := range spec.InitContainers {
-		add(spec.InitContainers[i].Image)
-	}
-	for i := range spec.Containers {
-		add(spec.Containers[i].Image)
-	}
-	for i := range spec.Volumes {
-		if v := spec.Volumes[i].Image; v != nil {
-			add(v.Reference)
-		}
+	if len(s.images) == 0 {
+		return true, nil
 	}
 	c.SetState(p, s)
-	return len(s.images) == 0, nil
+	return false, nil
+}
+
+// images are all that a pod's containers and volumes are made of.
+func images(spec *corev1.PodSpec) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, list := range [...][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range list {
+				if !yield(list[i].Image) {
+					return
+				}
+			}
+		}
+		for i := range spec.Volumes {
+			if v := spec.Volumes[i].Image; v != nil && !yield(v.Reference) {
+				return
+			}
+		}
+	}
 }
 
 type state struct {
@@ -84,4 +97,18 @@ func priority(sum, images int64) int64 {
 	most := maxSize * images
 	sum = min(max(sum, minSize), most)
 	return framework.MaxScore * (sum - minSize) / (most - minSize)
+}
+
+// Sign leaves out pods whose images some node has: what an image counts depends
+// on how many nodes have it. For all others no node scores.
+func (*Plugin) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	if !c.Snapshot.AnyImages() {
+		return key, true
+	}
+	for image := range images(&c.Pod.Pod.Spec) {
+		if c.Snapshot.NodesWithImage(framework.ImageName(image)) > 0 {
+			return key, false
+		}
+	}
+	return key, true
 }

@@ -173,3 +173,13 @@ func (*Plugin) Helps(pod *framework.PodInfo, c framework.Change) bool {
 	before, err := required.Match(c.OldNode)
 	return !before || err != nil
 }
+
+// Sign tells pods apart by the labels that they need. Preferences are relative
+// to other nodes.
+func (*Plugin) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	spec := &c.Pod.Pod.Spec
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+		return key, false
+	}
+	return framework.AppendSelector(framework.AppendMap(key, spec.NodeSelector), requiredTerms(spec)), true
+}

@@ -43,3 +43,8 @@ func (*Plugin) Events() framework.Event { return framework.NodeAdded }
 func (*Plugin) Helps(pod *framework.PodInfo, c framework.Change) bool {
 	return c.Node == nil || c.Node.Name == pod.Pod.Spec.NodeName
 }
+
+// Sign tells pods apart by the node that they name.
+func (*Plugin) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	return framework.AppendString(key, c.Pod.Pod.Spec.NodeName), true
+}

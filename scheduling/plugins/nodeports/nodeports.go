@@ -53,3 +53,12 @@ func (*Plugin) Events() framework.Event { return framework.NodeAdded | framework
 func (*Plugin) Helps(pod *framework.PodInfo, c framework.Change) bool {
 	return c.OldPod == nil || conflict(pod.HostPorts, c.OldPod.HostPorts)
 }
+
+// Sign tells pods apart by their host ports.
+func (*Plugin) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	key = framework.AppendInt(key, int64(len(c.Pod.HostPorts)))
+	for _, h := range c.Pod.HostPorts {
+		key = framework.AppendInt(framework.AppendString(framework.AppendString(key, h.Address), string(h.Protocol)), int64(h.Port))
+	}
+	return key, true
+}

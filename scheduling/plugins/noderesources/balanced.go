@@ -43,3 +43,8 @@ func balance(cpu, allocCPU, memory, allocMemory int64) int64 {
 	b := min(float64(memory)/float64(allocMemory), 1)
 	return int64((1 - math.Abs(a-b)/2) * framework.MaxScore)
 }
+
+// Sign tells pods apart by what they ask for.
+func (*Balanced) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	return framework.AppendInt(framework.AppendInt(key, c.Pod.Request.MilliCPU), c.Pod.Request.Memory), true
+}

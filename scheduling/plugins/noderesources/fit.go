@@ -199,3 +199,8 @@ func fitsEmpty(r, alloc framework.Resource) bool {
 	}
 	return true
 }
+
+// Sign tells pods apart by what they ask for.
+func (*Fit) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	return framework.AppendResource(framework.AppendResource(key, c.Pod.Request), c.Pod.NonZero), true
+}

@@ -55,3 +55,11 @@ func (*Plugin) Events() framework.Event {
 func (*Plugin) Helps(pod *framework.PodInfo, c framework.Change) bool {
 	return c.Node == nil || !c.Node.Spec.Unschedulable || tolerated(pod.Pod)
 }
+
+// Sign tells pods apart that tolerate cordoned nodes from others.
+func (*Plugin) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	if tolerated(c.Pod.Pod) {
+		return append(key, 1), true
+	}
+	return append(key, 0), true
+}

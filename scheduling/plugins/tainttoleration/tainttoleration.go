@@ -101,3 +101,12 @@ func (*Plugin) Events() framework.Event {
 func (*Plugin) Helps(pod *framework.PodInfo, c framework.Change) bool {
 	return c.Node == nil || !repelled(c.Node, pod.Pod.Spec.Tolerations)
 }
+
+// Sign tells pods apart by their tolerations. Preferences are relative to other
+// nodes.
+func (*Plugin) Sign(c *framework.Cycle, key []byte) ([]byte, bool) {
+	if c.Snapshot.Any(framework.FlagSoftTaint) {
+		return key, false
+	}
+	return framework.AppendTolerations(key, c.Pod.Pod.Spec.Tolerations), true
+}
