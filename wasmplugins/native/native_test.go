@@ -196,10 +196,11 @@ func TestGoGuestStops(t *testing.T) {
 		{"sleep", engine.DeadlineExceeded, "ran longer than 100ms"},
 		{"deadlock", engine.Trapped, "all goroutines are asleep - deadlock!"},
 	} {
-		p := start(t, e, wasm, native.Config{
-			Name: "evil", Settings: fmt.Appendf(nil, "%q", tc.how),
-			Limits: engine.Limits{Timeout: 100 * time.Millisecond, Fuel: 1 << 50, Memory: 16 << 20},
-		})
+		limits := engine.Limits{Timeout: 100 * time.Millisecond, Fuel: 1 << 50, Memory: 16 << 20}
+		if tc.reason != engine.DeadlineExceeded {
+			limits.Timeout = time.Minute // the race detector slows the way there
+		}
+		p := start(t, e, wasm, native.Config{Name: "evil", Settings: fmt.Appendf(nil, "%q", tc.how), Limits: limits})
 		for range 3 {
 			_, err := admit(p, abi.PhaseValidate, []byte(`{}`))
 			if engine.ReasonOf(err) != tc.reason || !strings.Contains(err.Error(), tc.detail) {
