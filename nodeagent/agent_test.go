@@ -492,6 +492,45 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestHooks proves that hooks run, and that a failed one is not silent.
+func TestHooks(t *testing.T) {
+	n, _ := fakeNode(t)
+	dir := t.TempDir()
+	n.create(t, strings.Replace(`
+metadata: {name: web}
+spec:
+  volumes: [{name: d, hostPath: {path: DIR}}]
+  containers:
+  - name: main
+    image: local.test/helper:1
+    args: [sleep, ever]
+    volumeMounts: [{name: d, mountPath: /d}]
+    lifecycle:
+      postStart: {exec: {command: [helper, write, /d/started, "yes"]}}
+      preStop: {exec: {command: [helper, write, /d/stopping, "yes"]}}
+  - name: bad
+    image: local.test/helper:1
+    args: [sleep, ever]
+    lifecycle: {postStart: {exec: {command: [helper, exit, "1"]}}}
+`, "DIR", dir, 1))
+	n.await(t, "web", "the container with the bad hook is restarted", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[1].RestartCount > 0 && first(p).Ready
+	})
+	if _, err := os.Stat(filepath.Join(dir, "started")); err != nil {
+		t.Errorf("the hook after the start did not run: %v", err)
+	}
+	if err := n.pods.Delete(t.Context(), "default", "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.awaitGone(t, "web")
+	if _, err := os.Stat(filepath.Join(dir, "stopping")); err != nil {
+		t.Errorf("the hook before the stop did not run: %v", err)
+	}
+	if e := n.events(t, "web"); !strings.Contains(e, "Warning spec.containers{bad} FailedPostStartHook: PostStartHook failed") {
+		t.Errorf("no event of the failed hook in\n%s", e)
+	}
+}
+
 // TestManyPods hammers one agent.
 func TestManyPods_hammer(t *testing.T) {
 	n, s := fakeNode(t)

@@ -150,6 +150,55 @@ spec:
 	})
 }
 
+// TestHostNetwork reaches pods by the node's own addresses.
+func TestHostNetwork(t *testing.T) {
+	n := realNode(t, newPlane(t), hosts.New(t).Start(t, 1))
+	n.create(t, `
+metadata: {name: port}
+spec:
+  terminationGracePeriodSeconds: 1
+  dnsPolicy: None
+  dnsConfig: {nameservers: [10.96.0.10], searches: [a.test], options: [{name: ndots, value: "3"}]}
+  hostAliases: [{ip: 10.0.0.9, hostnames: [far.test]}]
+  containers:
+  - name: main
+    image: local.test/helper:1
+    args: [cat, /etc/resolv.conf, ",", cat, /etc/hosts, ",", serve, ":80"]
+    ports: [{containerPort: 80, hostPort: 8088}]
+    readinessProbe: {tcpSocket: {port: 80}}
+`)
+	n.create(t, `
+metadata: {name: host}
+spec:
+  terminationGracePeriodSeconds: 1
+  hostNetwork: true
+  containers: [{name: main, image: "local.test/helper:1", args: [serve, ":8089"], readinessProbe: {tcpSocket: {port: 8089}}}]
+`)
+	n.await(t, "port", "it is ready", ready)
+	if pod := n.await(t, "host", "it is ready", ready); pod.Status.PodIP != pod.Status.HostIP {
+		t.Errorf("pod %s on host %s", pod.Status.PodIP, pod.Status.HostIP)
+	}
+	for url, want := range map[string]string{"http://172.30.0.11:8088/": "port\n", "http://172.30.0.11:8089/": "node1\n"} {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(b) != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", url, b, err, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	log, err := n.logs(t, "port", "")
+	for _, want := range []string{"nameserver 10.96.0.10\n", "search a.test\n", "options ndots:3\n", "10.0.0.9\tfar.test\n", "\tport\n"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %q in %s, %v", want, log, err)
+		}
+	}
+}
+
 // restart starts a stopped agent with a new listener.
 func (n *node) restart(t testing.TB, h *hosts.Host) {
 	t.Helper()

@@ -220,7 +220,7 @@ func (n *node) create(t testing.TB, text string) *corev1.Pod {
 // await watches a pod until ok says so.
 func (n *node) await(t testing.TB, name, what string, ok func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	var last *corev1.Pod
 	for {
@@ -269,17 +269,17 @@ func (n *node) awaitGone(t testing.TB, name string) {
 	})
 }
 
-// poll asks until the answer is yes, for thirty seconds.
+// poll asks until the answer is yes, for a minute.
 func poll(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within thirty seconds: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		case <-tick.C:
 		}
 	}

@@ -135,17 +135,17 @@ func (b *box) await(t *testing.T, id string, state podworker.ContainerState) pod
 	return c
 }
 
-// poll asks until the answer is yes, for ten seconds.
+// poll asks until the answer is yes, for half a minute.
 func poll(t *testing.T, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatal("it did not come to pass in ten seconds")
+			t.Fatal("it did not come to pass in half a minute")
 		case <-tick.C:
 		}
 	}
@@ -357,7 +357,7 @@ func (s suite) events(t *testing.T) {
 	b := s.box(t)
 	await := func(what string) {
 		t.Helper()
-		limit := time.NewTimer(10 * time.Second)
+		limit := time.NewTimer(30 * time.Second)
 		defer limit.Stop()
 		for {
 			select {
