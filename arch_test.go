@@ -68,11 +68,14 @@ var mayImport = map[string][]string{
 
 	// The plugin host stands between: it is called by the server side and
 	// reads its configuration over the API.
-	"wasmplugins/fuel":   {},
-	"wasmplugins/abi":    {},
-	"wasmplugins/guest":  {},
-	"wasmplugins/engine": {"wasmplugins/fuel", "wasmplugins/abi"},
-	"wasmplugins":        {"api", "api/plugins/v1", "httpapi/admission", "httpapi/request", "httpapi/client", "informers", "informers/workqueue", "storage", "wasmplugins/..."},
+	"wasmplugins/fuel":     {},
+	"wasmplugins/abi":      {},
+	"wasmplugins/guest":    {},
+	"wasmplugins/engine":   {"wasmplugins/fuel"},
+	"wasmplugins/native":   {"wasmplugins/engine", "wasmplugins/abi"},
+	"wasmplugins/cli":      {"api/plugins/v1", "httpapi/client", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native"},
+	"wasmplugins/wasmtest": {},
+	"wasmplugins":          {"api", "api/plugins/v1", "httpapi/admission", "httpapi/request", "httpapi/client", "informers", "informers/workqueue", "storage", "wasmplugins/..."},
 
 	// Only these know the whole.
 	"cmd/...":      {"..."},
