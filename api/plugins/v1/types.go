@@ -102,8 +102,8 @@ type Limits struct {
 type AdmissionPluginStatus struct {
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	ModuleDigest       string `json:"moduleDigest,omitempty"`
-	// Failures counts calls that ended without an answer since the server
-	// started; LastFailure says how the last of them did.
+	// Failures counts calls that ended without an answer, on all servers
+	// together; LastFailure says how the last of them did.
 	Failures    int64              `json:"failures,omitempty"`
 	LastFailure *PluginFailure     `json:"lastFailure,omitempty"`
 	Conditions  []metav1.Condition `json:"conditions,omitempty"`
