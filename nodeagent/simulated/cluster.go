@@ -204,9 +204,10 @@ func (c *Cluster) register(ctx context.Context, i int) error {
 	}
 	mine.mu.Lock()
 	mine.uid = have.UID
+	renew := mine.lease == ""
 	mine.mu.Unlock()
-	if !registered {
-		c.renew(ctx, mine)
+	if renew {
+		return c.renew(ctx, mine)
 	}
 	return nil
 }

@@ -55,6 +55,12 @@ func TestNodes(t *testing.T) {
 		eventually(t, "it is renewed", func() bool { return renewed(name).After(first) })
 	}
 
+	// A lease that somebody deletes is made again.
+	if err := client.For[*coordinationv1.Lease](rest).Delete(t.Context(), corev1.NamespaceNodeLease, "sim-3", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the lease is there again", func() bool { return !renewed("sim-3").IsZero() })
+
 	// A node that was taken for dead says that it is not.
 	dead := n.DeepCopy()
 	for i := range dead.Status.Conditions {

@@ -23,6 +23,8 @@ const (
 	leaseTick = 50 * time.Millisecond
 	// leaseWorkers renew; one renewal is short.
 	leaseWorkers = 4
+	// retryLease is the wait after a failure.
+	retryLease = time.Second
 )
 
 // renewLeases renews the leases of all nodes, one after the other in a circle,
@@ -36,7 +38,10 @@ func (c *Cluster) renewLeases(ctx context.Context) {
 	for range min(leaseWorkers, len(c.nodes)) {
 		wg.Go(func() {
 			for n := range turns {
-				c.renew(ctx, n)
+				if err := c.renew(ctx, n); err != nil {
+					// Its next turn may be too late.
+					c.nodeQueue.AddAfter(c.byName[n.name], retryLease)
+				}
 			}
 		})
 	}
@@ -65,12 +70,12 @@ func (c *Cluster) renewLeases(ctx context.Context) {
 
 // renew writes one lease. It knows the version that it wrote last, so it need
 // not read first; if that was wrong, it makes or reads the lease.
-func (c *Cluster) renew(ctx context.Context, n *node) {
+func (c *Cluster) renew(ctx context.Context, n *node) error {
 	n.mu.Lock()
 	uid, gone, version := n.uid, n.gone, n.lease
 	n.mu.Unlock()
 	if uid == "" || gone {
-		return
+		return nil
 	}
 	now := metav1.NowMicro()
 	seconds := int32(leaseDuration)
@@ -91,13 +96,14 @@ func (c *Cluster) renew(ctx context.Context, n *node) {
 	}
 	if err != nil {
 		version = ""
-		if ctx.Err() == nil && !apierrors.IsNotFound(err) {
+		if ctx.Err() == nil {
 			c.log.Debug().Err(err).Str("node", n.name).Msg("cannot renew lease")
 		}
 	}
 	n.mu.Lock()
 	n.lease = version
 	n.mu.Unlock()
+	return err
 }
 
 // putLease creates the lease if it has no version and replaces it otherwise. It
