@@ -336,9 +336,9 @@ func TestDeployment_adoptsAndReleases(t *testing.T) {
 	}
 	c.rolledOut("web", 2, "v1")
 	c.eventually(10*time.Second, func() error {
-		p, err := c.pods.Get(t.Context(), "default", p.Name)
-		if err != nil || len(p.OwnerReferences) != 0 {
-			return fmt.Errorf("released pod: %v, %w", p, err)
+		now, err := c.pods.Get(t.Context(), "default", p.Name)
+		if err != nil || len(now.OwnerReferences) != 0 {
+			return fmt.Errorf("released pod: %v, %w", now, err)
 		}
 		return nil
 	})

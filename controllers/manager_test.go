@@ -26,8 +26,12 @@ func TestNewManager(t *testing.T) {
 		names []string
 		err   error
 	}{
-		{nil, nil}, {[]string{"*"}, nil}, {[]string{"*", "-namespace"}, nil}, {[]string{"deployment", "replicaset"}, nil},
-		{[]string{"nothing"}, controllers.ErrUnknownLoop}, {[]string{"-nothing"}, controllers.ErrUnknownLoop},
+		{nil, nil},
+		{[]string{"*"}, nil},
+		{[]string{"*", "-namespace"}, nil},
+		{[]string{"deployment", "replicaset"}, nil},
+		{[]string{"nothing"}, controllers.ErrUnknownLoop},
+		{[]string{"-nothing"}, controllers.ErrUnknownLoop},
 	} {
 		if _, err := controllers.NewManager(controllers.Config{REST: c.rest, Factory: f, Names: tc.names}); !errors.Is(err, tc.err) {
 			t.Errorf("%v: %v", tc.names, err)

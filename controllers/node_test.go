@@ -141,9 +141,9 @@ func TestNode_silenceEvictionAndRecovery(t *testing.T) {
 		t.Errorf("conditions of the evicted pod: %+v", p.Status.Conditions)
 	}
 	for _, name := range []string{"stays", "waits", "elsewhere"} {
-		p, err := c.pods.Get(t.Context(), "default", name)
-		if err != nil || p.DeletionTimestamp != nil {
-			t.Errorf("pod %s: deleted at %v, %v", name, p.DeletionTimestamp, err)
+		p, gotErr := c.pods.Get(t.Context(), "default", name)
+		if gotErr != nil || p.DeletionTimestamp != nil {
+			t.Errorf("pod %s: deleted at %v, %v", name, p.DeletionTimestamp, gotErr)
 		}
 		for _, cond := range p.Status.Conditions {
 			if want := name == "elsewhere"; cond.Type == corev1.PodReady && (cond.Status == corev1.ConditionTrue) != want {

@@ -51,7 +51,7 @@ func For[T api.Object](f *Factory) *Informer[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if have, ok := f.informers[t]; ok {
-		return have.(*Informer[T]) //nolint:errcheck,forcetypeassert // the map is keyed by the type
+		return have.(*Informer[T]) //nolint:errcheck // the map is keyed by the type
 	}
 	c := client.For[T](f.cfg.REST)
 	i := New(Options[T]{Client: c, Log: f.cfg.Log.With().Str("resource", c.Resource().Plural).Logger()})

@@ -72,6 +72,8 @@ func (f *DeltaFIFO[T]) Apply(typ watch.EventType, obj T) {
 		f.add(KeyOf(obj), Delta[T]{Type: Updated, Object: obj})
 	case watch.Deleted:
 		f.add(KeyOf(obj), Delta[T]{Type: Deleted, Object: obj})
+	default:
+		return // bookmarks and errors are no changes
 	}
 	f.signal()
 }

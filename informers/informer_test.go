@@ -153,7 +153,7 @@ func TestInformer_resumesAndLearnsOfMissedDeletions(t *testing.T) {
 		w.mu.Lock()
 		w.faults = nil
 		w.mu.Unlock()
-		time.Sleep(time.Minute) // the bubble's clock
+		<-time.After(time.Minute) // the bubble's clock
 		synctest.Wait()
 		if err := tw.differs(w.snapshot()); err != nil {
 			t.Error(err)
@@ -261,7 +261,7 @@ func TestInformer_resync(t *testing.T) {
 		}})
 		stop := start(t, i)
 		defer stop()
-		time.Sleep(10*time.Minute + time.Second)
+		<-time.After(10*time.Minute + time.Second)
 		synctest.Wait()
 		if same != 10 {
 			t.Errorf("told %d times, want 10", same)
@@ -318,7 +318,7 @@ func chaos(t *testing.T, seed uint64) {
 				w.compact()
 			}
 		case 4:
-			time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond) // the bubble's clock
+			<-time.After(time.Duration(r.IntN(300)) * time.Millisecond) // the bubble's clock
 		default:
 			w.put(name, strconv.Itoa(r.IntN(5)))
 		}
@@ -326,7 +326,7 @@ func chaos(t *testing.T, seed uint64) {
 	w.mu.Lock()
 	w.faults = nil
 	w.mu.Unlock()
-	time.Sleep(2 * time.Minute)
+	<-time.After(2 * time.Minute)
 	synctest.Wait()
 	truth := w.snapshot()
 	if err := tw.differs(truth); err != nil {

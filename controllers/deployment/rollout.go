@@ -198,10 +198,16 @@ func proportional(d *appsv1.Deployment, fresh *appsv1.ReplicaSet, old []*appsv1.
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || len(live) == 0 {
 		return out
 	}
+	distribute(d, live, out)
+	return out
+}
+
+// distribute shares the change of the deployment's size out between the sets.
+func distribute(d *appsv1.Deployment, live []*appsv1.ReplicaSet, out map[*appsv1.ReplicaSet]int32) {
 	surge, _ := limits(d)
 	var room int32
-	if want > 0 {
-		room = want + surge
+	if replicas(d) > 0 {
+		room = replicas(d) + surge
 	}
 	room -= total(live, size)
 	// The largest first; of equals the newest when growing, the oldest when
@@ -215,14 +221,14 @@ func proportional(d *appsv1.Deployment, fresh *appsv1.ReplicaSet, old []*appsv1.
 	})
 	left := room
 	for _, rs := range live {
-		share := share(d, rs, surge)
+		n := share(d, rs, surge)
 		if room > 0 {
-			share = max(0, min(share, left))
+			n = max(0, min(n, left))
 		} else {
-			share = min(0, max(share, left))
+			n = min(0, max(n, left))
 		}
-		out[rs] = size(rs) + share
-		left -= share
+		out[rs] = size(rs) + n
+		left -= n
 	}
 	// What rounding left over goes to the largest.
 	if left != 0 {
@@ -233,7 +239,6 @@ func proportional(d *appsv1.Deployment, fresh *appsv1.ReplicaSet, old []*appsv1.
 			delete(out, rs)
 		}
 	}
-	return out
 }
 
 // share is by how much a set should grow or shrink to keep its part of the

@@ -271,13 +271,13 @@ func (c *Controller) purgeResource(ctx context.Context, r *api.Resource, ns stri
 	o := metav1.DeleteOptions{PropagationPolicy: &background}
 	if slices.Contains(r.Verbs, "deletecollection") {
 		if slices.ContainsFunc(have.Items, notDeleted) {
-			if err := c.cfg.REST.DeleteCollection(ctx, r, ns, o, metav1.ListOptions{}); err != nil {
+			if err = c.cfg.REST.DeleteCollection(ctx, r, ns, o, metav1.ListOptions{}); err != nil {
 				fail("delete", err)
 			}
 		}
 	} else {
 		for _, m := range have.Items {
-			if err := metas.Delete(ctx, ns, m.Name, o); err != nil && !apierrors.IsNotFound(err) {
+			if err = metas.Delete(ctx, ns, m.Name, o); err != nil && !apierrors.IsNotFound(err) {
 				fail("delete", err)
 			}
 		}

@@ -197,8 +197,9 @@ func tolerates(tol *corev1.Toleration, t *corev1.Taint) bool {
 		return tol.Value == t.Value
 	case corev1.TolerationOpExists:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // notReady returns the conditions of a pod whose node is silent, nil if

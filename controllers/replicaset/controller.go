@@ -238,35 +238,44 @@ func (c *Controller) claim(ctx context.Context, rs *appsv1.ReplicaSet, sel label
 	mine := owned[:0]
 	var errs []error
 	for _, p := range owned {
-		switch reconcile.ClaimOf(rs, p, sel) {
-		case reconcile.Keep:
-			mine = append(mine, p)
-		case reconcile.Release:
-			patch, err := reconcile.ReleasePatch(p.UID, rs.UID)
-			if err == nil {
-				_, err = c.podsC.Patch(ctx, p.Namespace, p.Name, types.StrategicMergePatchType, patch)
-			}
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-				errs = append(errs, fmt.Errorf("release pod %q: %w", p.Namespace+"/"+p.Name, err))
-			}
-		default:
-			if reconcile.ControllerUID(p) == rs.UID {
-				mine = append(mine, p) // a set that is deleted keeps what it has
-			}
+		if reconcile.ClaimOf(rs, p, sel) == reconcile.Release {
+			errs = append(errs, c.release(ctx, rs, p))
+			continue
 		}
+		mine = append(mine, p) // a set that is deleted keeps what it has
 	}
+	adopted, err := c.adopt(ctx, rs, sel)
+	return append(mine, adopted...), errors.Join(append(errs, err)...)
+}
+
+func (c *Controller) release(ctx context.Context, rs *appsv1.ReplicaSet, p *corev1.Pod) error {
+	patch, err := reconcile.ReleasePatch(p.UID, rs.UID)
+	if err == nil {
+		_, err = c.podsC.Patch(ctx, p.Namespace, p.Name, types.StrategicMergePatchType, patch)
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+		return fmt.Errorf("release pod %q: %w", p.Namespace+"/"+p.Name, err)
+	}
+	return nil
+}
+
+// adopt makes the set the controller of pods that match it and have none. The
+// cache may not know yet that the set is gone, so that is looked up first.
+func (c *Controller) adopt(ctx context.Context, rs *appsv1.ReplicaSet, sel labels.Selector) ([]*corev1.Pod, error) {
+	var adopted []*corev1.Pod
+	var errs []error
 	sure := false
 	for _, p := range c.pods.ByIndex(reconcile.ByOrphans, rs.Namespace) {
 		if !active(p) || reconcile.ClaimOf(rs, p, sel) != reconcile.Adopt {
 			continue
 		}
-		if !sure { // the cache may not know yet that the set is gone
+		if !sure {
 			live, err := c.setsC.Get(ctx, rs.Namespace, rs.Name)
 			if err != nil {
 				return nil, fmt.Errorf("look at replica set before adoption: %w", err)
 			}
 			if live.UID != rs.UID || live.DeletionTimestamp != nil {
-				break
+				return nil, nil
 			}
 			sure = true
 		}
@@ -276,12 +285,12 @@ func (c *Controller) claim(ctx context.Context, rs *appsv1.ReplicaSet, sel label
 		}
 		switch {
 		case err == nil:
-			mine = append(mine, p)
+			adopted = append(adopted, p)
 		case !apierrors.IsNotFound(err):
 			errs = append(errs, fmt.Errorf("adopt pod: %w", err))
 		}
 	}
-	return mine, errors.Join(errs...)
+	return adopted, errors.Join(errs...)
 }
 
 // do creates and deletes pods.
@@ -307,12 +316,12 @@ func (c *Controller) create(ctx context.Context, rs *appsv1.ReplicaSet, n int) (
 	_, err = ramp(ctx, n, width, func() error {
 		c.expect.creating(rs.UID)
 		var meta metav1.PartialObjectMetadata
-		err := c.cfg.REST.Create(ctx, row, rs.Namespace, body, &meta)
-		c.expect.created(rs.UID, meta.UID, refused(err), time.Now())
-		if err == nil {
+		cerr := c.cfg.REST.Create(ctx, row, rs.Namespace, body, &meta)
+		c.expect.created(rs.UID, meta.UID, refused(cerr), time.Now())
+		if cerr == nil {
 			c.cfg.Recorder.Event(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: "+meta.Name)
 		}
-		return err
+		return cerr
 	})
 	switch {
 	case err == nil:

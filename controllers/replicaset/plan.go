@@ -136,8 +136,9 @@ func phaseRank(p *corev1.Pod) int {
 		return 0
 	case corev1.PodRunning:
 		return 2
+	default:
+		return 1
 	}
-	return 1
 }
 
 // deletionCost is what the user says the pod is worth.

@@ -30,14 +30,14 @@ func For[T api.Object](c *REST) *Client[T] {
 	if t.Kind() != reflect.Pointer {
 		panic(fmt.Sprintf("client.For: %v is not a pointer to a kind", t))
 	}
-	obj := reflect.New(t.Elem()).Interface().(T) //nolint:errcheck,forcetypeassert // it is that type
+	obj := reflect.New(t.Elem()).Interface().(T) //nolint:errcheck // it is that type
 	r := api.ByType(obj)
 	if r == nil {
 		panic(fmt.Sprintf("client.For: %v is not in the table of kinds", t))
 	}
 	return &Client[T]{
 		rest: c, resource: r, accept: mediaJSON, acceptList: mediaJSON,
-		newT: func() T { return r.New().(T) }, //nolint:errcheck,forcetypeassert // rows hold their type
+		newT: func() T { return r.New().(T) }, //nolint:errcheck // rows hold their type
 	}
 }
 

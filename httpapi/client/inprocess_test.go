@@ -109,17 +109,17 @@ func TestInProcess_streams(t *testing.T) {
 			t.Errorf("header is %q", resp.Header.Get("A"))
 		}
 		buf := make([]byte, 64)
-		if n, err := resp.Body.Read(buf); string(buf[:n]) != "0\n" || err != nil {
-			t.Errorf("read %q, %v", buf[:n], err)
+		if n, gotErr := resp.Body.Read(buf); string(buf[:n]) != "0\n" || gotErr != nil {
+			t.Errorf("read %q, %v", buf[:n], gotErr)
 		}
-		time.Sleep(3500 * time.Millisecond) // the bubble's clock
-		if n, err := resp.Body.Read(buf); string(buf[:n]) != "1\n2\n3\n" || err != nil {
-			t.Errorf("read %q, %v", buf[:n], err)
+		<-time.After(3500 * time.Millisecond) // the bubble's clock
+		if n, gotErr := resp.Body.Read(buf); string(buf[:n]) != "1\n2\n3\n" || gotErr != nil {
+			t.Errorf("read %q, %v", buf[:n], gotErr)
 		}
-		if err := resp.Body.Close(); err != nil || !ended {
-			t.Errorf("Close returned %v, handler ended %v", err, ended)
+		if gotErr := resp.Body.Close(); gotErr != nil || !ended {
+			t.Errorf("Close returned %v, handler ended %v", gotErr, ended)
 		}
-		if _, err := resp.Body.Read(buf); err == nil {
+		if _, gotErr := resp.Body.Read(buf); gotErr == nil {
 			t.Error("read after Close")
 		}
 

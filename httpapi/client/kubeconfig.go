@@ -66,7 +66,7 @@ func FromKubeconfig(path string) (*REST, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	var k kubeconfig
-	if err := yaml.Unmarshal(data, &k); err != nil {
+	if err = yaml.Unmarshal(data, &k); err != nil {
 		return nil, fmt.Errorf("parse kubeconfig %q: %w", path, err)
 	}
 	c, u, err := k.current()

@@ -131,9 +131,9 @@ func verbs(t *testing.T, c *client.REST, name string) {
 	defer w.Close()
 	next := func(want watch.EventType) *corev1.ConfigMap {
 		t.Helper()
-		ev, err := w.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
+		ev, gotErr := w.Next(ctx)
+		if gotErr != nil {
+			t.Fatal(gotErr)
 		}
 		if ev.Type != want || ev.Object.Name != name || ev.ResourceVersion == "" || ev.ResourceVersion != ev.Object.ResourceVersion {
 			t.Errorf("event %s of %q at %q, want %s", ev.Type, ev.Object.Name, ev.ResourceVersion, want)
@@ -147,7 +147,7 @@ func verbs(t *testing.T, c *client.REST, name string) {
 	if next(watch.Added).UID != made.UID || made.UID == "" || made.Kind != "ConfigMap" {
 		t.Errorf("created %+v", made)
 	}
-	if _, err := maps.Create(ctx, made); err == nil {
+	if _, gotErr := maps.Create(ctx, made); gotErr == nil {
 		t.Error("created with a resourceVersion")
 	}
 	stale := made.DeepCopy()
@@ -156,8 +156,8 @@ func verbs(t *testing.T, c *client.REST, name string) {
 		t.Fatal(err)
 	}
 	next(watch.Modified)
-	if _, err := maps.Update(ctx, stale); !apierrors.IsConflict(err) {
-		t.Errorf("stale update: %v", err)
+	if _, gotErr := maps.Update(ctx, stale); !apierrors.IsConflict(gotErr) {
+		t.Errorf("stale update: %v", gotErr)
 	}
 	made, err = maps.Patch(ctx, "default", name, types.MergePatchType, []byte(`{"data":{"b":"3"},"metadata":{"labels":{"l":"v"}}}`))
 	if err != nil || made.Data["a"] != "2" || made.Data["b"] != "3" {
@@ -169,25 +169,25 @@ func verbs(t *testing.T, c *client.REST, name string) {
 		t.Errorf("list %+v, %v", list, err)
 	}
 	meta := client.Metadata(c, maps.Resource())
-	if m, err := meta.Get(ctx, "default", name); err != nil || m.UID != made.UID || m.Kind != "PartialObjectMetadata" {
-		t.Errorf("metadata %+v, %v", m, err)
+	if m, gotErr := meta.Get(ctx, "default", name); gotErr != nil || m.UID != made.UID || m.Kind != "PartialObjectMetadata" {
+		t.Errorf("metadata %+v, %v", m, gotErr)
 	}
-	if l, err := meta.List(ctx, "default", metav1.ListOptions{LabelSelector: "l=v"}); err != nil || len(l.Items) != 1 || l.Items[0].UID != made.UID {
-		t.Errorf("metadata list %+v, %v", l, err)
+	if l, gotErr := meta.List(ctx, "default", metav1.ListOptions{LabelSelector: "l=v"}); gotErr != nil || len(l.Items) != 1 || l.Items[0].UID != made.UID {
+		t.Errorf("metadata list %+v, %v", l, gotErr)
 	}
 	wrong := types.UID("wrong")
-	if err := maps.Delete(ctx, "default", name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}); !apierrors.IsConflict(err) {
-		t.Errorf("delete with a wrong UID: %v", err)
+	if gotErr := maps.Delete(ctx, "default", name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}); !apierrors.IsConflict(gotErr) {
+		t.Errorf("delete with a wrong UID: %v", gotErr)
 	}
-	if err := c.DeleteCollection(ctx, maps.Resource(), "default", metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "l=v"}); err != nil {
-		t.Error(err)
+	if gotErr := c.DeleteCollection(ctx, maps.Resource(), "default", metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "l=v"}); gotErr != nil {
+		t.Error(gotErr)
 	}
 	gone := next(watch.Deleted)
 	if gone.ResourceVersion == made.ResourceVersion {
 		t.Error("a deletion carries the revision of the last change, so a watch cannot resume from it")
 	}
-	if err := maps.Delete(ctx, "default", name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("second delete: %v", err)
+	if gotErr := maps.Delete(ctx, "default", name, metav1.DeleteOptions{}); !apierrors.IsNotFound(gotErr) {
+		t.Errorf("second delete: %v", gotErr)
 	}
 	subresources(t, c, name)
 	pages(t, c, name)
@@ -341,7 +341,6 @@ users:
 `
 
 func BenchmarkCreate(b *testing.B) {
-
 	body, err := json.Marshal(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})
 	if err != nil {
 		b.Fatal(err)

@@ -303,7 +303,7 @@ func TestMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := workqueue.NewMetrics(reg); err == nil {
+		if _, gotErr := workqueue.NewMetrics(reg); gotErr == nil {
 			t.Error("registered twice")
 		}
 		q := workqueue.New[string](workqueue.Config{Name: "pods", Metrics: m})
@@ -311,9 +311,9 @@ func TestMetrics(t *testing.T) {
 		q.Add("a")
 		q.Add("b")
 		q.AddAfter("c", time.Hour)
-		time.Sleep(2 * time.Second) // the bubble's clock
+		<-time.After(2 * time.Second) // the bubble's clock
 		mustGet(t, q, "a")
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		got, err := reg.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -51,8 +51,8 @@ func New(t testing.TB) *Server {
 	}
 	t.Cleanup(func() {
 		cancel()
-		if err := cache.Close(); err != nil {
-			t.Errorf("close store: %v", err)
+		if cerr := cache.Close(); cerr != nil {
+			t.Errorf("close store: %v", cerr)
 		}
 	})
 	s := &Server{Store: cache, t: t}
@@ -65,7 +65,7 @@ func New(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Bootstrap(ctx); err != nil {
+	if err = s.Bootstrap(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)

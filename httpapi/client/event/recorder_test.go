@@ -206,12 +206,12 @@ func TestRecorder_triesAgain(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
 		r.Event(pod("p"), corev1.EventTypeNormal, "A", "a")
-		time.Sleep(time.Minute) // the bubble's clock
+		<-time.After(time.Minute) // the bubble's clock
 		if n := calls.Load(); n != 3 {
 			t.Errorf("%d calls", n)
 		}
 		r.Event(pod("p"), corev1.EventTypeNormal, "B", "b")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if n := calls.Load(); n != 4 {
 			t.Errorf("%d calls", n)
 		}
