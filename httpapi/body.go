@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,13 +25,16 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
+	// A client that sends its body drop by drop does not hold on to the server
+	// for ever. Where there is no connection there is no deadline.
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.RequestTimeout)) //nolint:errcheck,gosec // see above
 	body := http.MaxBytesReader(exchangeOf(w).ResponseWriter, r.Body, limit)
 	var buf bytes.Buffer
 	if n := r.ContentLength; n > 0 {
 		buf.Grow(int(n) + bytes.MinRead)
 	}
 	if _, err := buf.ReadFrom(body); err != nil {
-		if max := (*http.MaxBytesError)(nil); errors.As(err, &max) {
+		if tooMany := (*http.MaxBytesError)(nil); errors.As(err, &tooMany) {
 			return nil, tooLarge
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {

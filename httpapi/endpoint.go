@@ -14,7 +14,6 @@ import (
 type endpoint struct {
 	*registry.Resource
 	protobuf bool // there is a protobuf form
-	columns  []byte
 }
 
 func newEndpoint(row *api.Resource, cfg registry.Config) *endpoint {

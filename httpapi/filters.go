@@ -90,7 +90,7 @@ func (s *Server) limit(next http.Handler) http.Handler {
 	reads, writes := newGate(s.cfg.MaxReads), newGate(s.cfg.MaxWrites)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(w)
-		if x.long {
+		if x.long || isHealth(x.state.Info.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -111,6 +111,11 @@ func (s *Server) limit(next http.Handler) http.Handler {
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// isHealth reports whether a path must be answered even if nothing else is.
+func isHealth(path string) bool {
+	return path == "/livez" || path == "/readyz" || path == "/healthz"
 }
 
 // timeoutOf returns how long a request may take: less than usual if the

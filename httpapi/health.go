@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/proa-project/proa/storage"
 )
 
 // mountHealth mounts the paths that say how the server itself does.
@@ -36,11 +36,15 @@ func (s *Server) mountHealth(r chi.Router) {
 	r.Get("/debug/pprof/{profile}", pprof.Index)
 }
 
+// storageWait is how long /readyz waits for the store.
+const storageWait = 2 * time.Second
+
+// storageAnswers asks the store itself, not its cache: reads may go on for as
+// long as it is away, but a server that cannot write should get no new work.
 func (s *Server) storageAnswers(ctx context.Context) error {
-	_, err := s.cfg.Store.Get(ctx, "/registry/health", storage.GetOptions{Match: storage.NotOlderThan})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
+	ctx, cancel := context.WithTimeout(ctx, storageWait)
+	defer cancel()
+	_, err := s.cfg.Store.Current(ctx)
 	return err
 }
 
@@ -70,7 +74,7 @@ func (s *Server) health(name string, checks []Check) http.HandlerFunc {
 				continue
 			}
 			known = true
-			if contains(q["exclude"], c.Name) {
+			if slices.Contains(q["exclude"], c.Name) {
 				fmt.Fprintf(&report, "[+]%s excluded: ok\n", c.Name)
 				continue
 			}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,7 @@ func containerOf(pod *corev1.Pod, name string, annotated bool) (string, error) {
 		}
 		return "", badRequest("a container name must be specified for pod %s, choose one of: %v", pod.Name, names)
 	}
-	if !contains(names, name) && !contains(initNames, name) {
+	if !slices.Contains(names, name) && !slices.Contains(initNames, name) {
 		return "", badRequest("container %s is not valid for pod %s", name, pod.Name)
 	}
 	return name, nil

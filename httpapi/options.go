@@ -82,7 +82,7 @@ func revision(text string) (n int64, ok bool, err error) {
 		return 0, false, badRequest("invalid resource version: %v",
 			field.Invalid(field.NewPath("resourceVersion"), text, err.Error()))
 	}
-	return int64(u), true, nil //nolint:gosec // 63 bits
+	return int64(u), true, nil
 }
 
 // writeOptions are the parameters of a write.

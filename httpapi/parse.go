@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -120,10 +121,8 @@ func (s *Server) parseResource(info *request.Info, group, version string, rest [
 	if n := len(rest); n == 0 || n > 5 {
 		return false
 	}
-	for _, part := range rest {
-		if part == "" {
-			return false
-		}
+	if slices.Contains(rest, "") {
+		return false
 	}
 	namespace := ""
 	if rest[0] == "namespaces" && len(rest) >= 3 && !s.isSubresource(group, version, rest) {

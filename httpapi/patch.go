@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -78,7 +79,7 @@ func (s *Server) readPatch(w http.ResponseWriter, r *http.Request, c *call, stri
 	if c.protobuf { // the kinds of Kubernetes know how lists merge
 		accepted = append(accepted, string(types.StrategicMergePatchType))
 	}
-	if !contains(accepted, media) {
+	if !slices.Contains(accepted, media) {
 		return nil, generic(http.StatusUnsupportedMediaType,
 			"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "))
 	}

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -98,7 +99,7 @@ func startGzip(w http.ResponseWriter, code int) *gzip.Writer {
 	h.Add("Vary", "Accept-Encoding")
 	h.Del("Content-Length")
 	w.WriteHeader(code)
-	z, _ := gzips.Get().(*gzip.Writer) //nolint:errcheck // the pool has nothing else
+	z, _ := gzips.Get().(*gzip.Writer)
 	z.Reset(w)
 	return z
 }
@@ -114,7 +115,7 @@ func writeWarnings(w http.ResponseWriter, warnings []string) {
 	const most = 4096
 	total := 0
 	for i, text := range warnings {
-		if contains(warnings[:i], text) {
+		if slices.Contains(warnings[:i], text) {
 			continue
 		}
 		if len(text) > 256 {
@@ -129,15 +130,6 @@ func writeWarnings(w http.ResponseWriter, warnings []string) {
 		}
 		w.Header().Add("Warning", value)
 	}
-}
-
-func contains(list []string, s string) bool {
-	for i := range list {
-		if list[i] == s {
-			return true
-		}
-	}
-	return false
 }
 
 // buffers are for answers that are put together in memory.

@@ -128,7 +128,6 @@ func (c *Config) setDefaults() error {
 type Server struct {
 	cfg       Config
 	endpoints map[string]*endpoint // by group/version/plural
-	bindings  *endpoint            // the pods, as POST bindings reaches them
 	router    chi.Router
 	metrics   *metrics
 

@@ -152,6 +152,8 @@ func (wt *watching) follow(ctx context.Context, w storage.Watcher, f *frames) {
 				f.bookmark(w.Progress(), false)
 				f.flush()
 			}
+		case errors.Is(err, storage.ErrClosed), errors.Is(err, storage.ErrUnavailable):
+			return // the client comes back to where it is
 		default:
 			f.fail(err)
 			return

@@ -33,6 +33,7 @@ func (wt *watching) overWebSocket(ctx context.Context, w http.ResponseWriter, r 
 				defer cancel()
 				var discard []byte
 				for websocket.Message.Receive(ws, &discard) == nil {
+					discard = discard[:0]
 				}
 			}()
 			f := &frames{wt: wt, buf: buffers.get(), send: func(event []byte) error {

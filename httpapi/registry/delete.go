@@ -86,7 +86,7 @@ func (r *Resource) matchPreconditions(c *Call, p *metav1.Preconditions, old Stor
 	}
 	if have := strconv.FormatInt(old.Revision, 10); p.ResourceVersion != nil && *p.ResourceVersion != have {
 		return r.fail(c, Conflict, fmt.Errorf(
-			"Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *p.ResourceVersion, have)) //nolint:revive,staticcheck // upstream's text
+			"Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *p.ResourceVersion, have))
 	}
 	return nil
 }

@@ -26,7 +26,11 @@ func (r *recent) slot(key string) *atomic.Int64 {
 // wrote notes the revision of a write.
 func (r *recent) wrote(key string, revision int64) {
 	s := r.slot(key)
-	for have := s.Load(); revision > have && !s.CompareAndSwap(have, revision); have = s.Load() {
+	for {
+		have := s.Load()
+		if revision <= have || s.CompareAndSwap(have, revision) {
+			return
+		}
 	}
 }
 

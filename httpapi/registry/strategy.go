@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,12 +128,9 @@ func createNamespace(obj api.Object) {
 		return
 	}
 	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
-	for _, f := range ns.Spec.Finalizers {
-		if f == corev1.FinalizerKubernetes {
-			return
-		}
+	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
 	}
-	ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
 }
 
 // nameNamespace sets the label that holds a namespace's name.
@@ -141,9 +140,7 @@ func nameNamespace(obj api.Object) {
 		return
 	}
 	labels := make(map[string]string, len(ns.Labels)+1) // the old map may be shared
-	for k, v := range ns.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, ns.Labels)
 	labels[NamespaceNameLabel] = ns.Name
 	ns.Labels = labels
 }
@@ -180,14 +177,14 @@ func terminateNamespace(obj api.Object) {
 // container limits CPU and memory and requests the same, BestEffort if none
 // asks for any, Burstable otherwise.
 func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
-	guaranteed, any := true, false
+	guaranteed, asked := true, false
 	each := func(containers []corev1.Container) {
 		for i := range containers {
 			res := &containers[i].Resources
 			for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 				limit, request := res.Limits[name], res.Requests[name]
 				if !limit.IsZero() || !request.IsZero() {
-					any = true
+					asked = true
 				}
 				if limit.IsZero() || (!request.IsZero() && request.Cmp(limit) != 0) {
 					guaranteed = false
@@ -198,7 +195,7 @@ func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 	each(pod.Spec.InitContainers)
 	each(pod.Spec.Containers)
 	switch {
-	case !any:
+	case !asked:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

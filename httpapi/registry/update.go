@@ -146,7 +146,7 @@ func (r *Resource) encodeNext(c *Call, obj api.Object, old Stored) (own, stored 
 
 // tryDirect is the step for a change that the server itself has made out of
 // the stored state: it needs no validation.
-func (r *Resource) tryDirect(ctx context.Context, c *Call, change Change, old Stored, fresh bool) (Result, error) {
+func (r *Resource) tryDirect(ctx context.Context, c *Call, change Change, old Stored, _ bool) (Result, error) {
 	obj, err := change(old)
 	if err != nil {
 		return Result{}, err
@@ -201,7 +201,7 @@ func (r *Resource) matchState(c *Call, obj api.Object, old Stored) error {
 // matchUID checks a uid that a client insists on.
 func (r *Resource) matchUID(c *Call, uid string, old Stored) error {
 	if have := string(old.Object.GetUID()); uid != "" && uid != have {
-		return r.fail(c, Conflict, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, have)) //nolint:revive,staticcheck // upstream's text
+		return r.fail(c, Conflict, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, have))
 	}
 	return nil
 }

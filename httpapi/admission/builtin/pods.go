@@ -70,8 +70,8 @@ func (ServiceAccount) Mutate(_ context.Context, r *admission.Request) error {
 		pod.Spec.ServiceAccountName = "default"
 		r.Changed()
 	}
-	if pod.Spec.DeprecatedServiceAccount == "" { //nolint:staticcheck // old clients read it
-		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName //nolint:staticcheck // as above
+	if pod.Spec.DeprecatedServiceAccount == "" {
+		pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 		r.Changed()
 	}
 	return nil
