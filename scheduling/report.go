@@ -43,7 +43,7 @@ func (s *Scheduler) report(ctx context.Context, pod *framework.PodInfo, reason, 
 func statusPatch(pod *corev1.Pod, reason, message, nominated string, now time.Time) []byte {
 	c := corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,
-		LastTransitionTime: metav1.NewTime(now),
+		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
 	same := false
 	if i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }); i >= 0 {

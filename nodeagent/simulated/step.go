@@ -225,6 +225,9 @@ func adopt(p *corev1.Pod) pod {
 			s.stage, s.since, s.started = waiting, s.finished, s.previous
 		}
 	}
+	if s.stage == unseen {
+		return pod{accepted: s.accepted} // nothing says what its containers do
+	}
 	for i := range p.Spec.InitContainers {
 		if !isSidecar(&p.Spec.InitContainers[i]) {
 			s.initDone++
