@@ -38,30 +38,33 @@ func encodeContinue(revision int64, after, prefix string) string {
 
 // decodeContinue reads a token for a list below prefix.
 func decodeContinue(text, prefix string) (continueToken, error) {
-	fail := func(err error) (continueToken, error) {
+	t, err := parseContinue(text)
+	if err != nil {
 		return continueToken{}, badRequest("continue key is not valid: %v", err)
 	}
+	return continueToken{revision: t.Revision, after: prefix + strings.TrimSuffix(t.Start, "\x00")}, nil
+}
+
+func parseContinue(text string) (t tokenJSON, err error) {
 	data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
-		return fail(err)
+		return t, err
 	}
-	var t tokenJSON
 	if err := json.Unmarshal(data, &t); err != nil {
-		return fail(err)
+		return t, err
 	}
 	switch {
 	case t.Version != continueVersion:
-		return fail(fmt.Errorf("server does not recognize this encoded version %q", t.Version))
+		return t, fmt.Errorf("server does not recognize this encoded version %q", t.Version)
 	case t.Revision == 0 || t.Revision < -1:
-		return fail(fmt.Errorf("incorrect encoded start resourceVersion (version %s)", t.Version))
+		return t, fmt.Errorf("incorrect encoded start resourceVersion (version %s)", t.Version)
 	case t.Start == "":
-		return fail(fmt.Errorf("encoded start key empty (version %s)", t.Version))
+		return t, fmt.Errorf("encoded start key empty (version %s)", t.Version)
 	}
-	after := strings.TrimSuffix(t.Start, "\x00")
-	for part := range strings.SplitSeq(after, "/") {
+	for part := range strings.SplitSeq(strings.TrimSuffix(t.Start, "\x00"), "/") {
 		if part == "." || part == ".." {
-			return fail(fmt.Errorf("invalid key %q", t.Start))
+			return t, fmt.Errorf("invalid key %q", t.Start)
 		}
 	}
-	return continueToken{revision: t.Revision, after: prefix + after}, nil
+	return t, nil
 }

@@ -20,10 +20,10 @@ func TestDeleteAnswers(t *testing.T) {
 	if r.Code != http.StatusOK || st.Status != metav1.StatusSuccess || st.Details == nil || st.Details.Name != "a" || st.Details.Kind != "configmaps" || st.Details.UID != m.UID {
 		t.Errorf("%+v", r)
 	}
-	if r := f.do(t, "POST", podsPath, podJSON("p")); r.Code != http.StatusCreated {
+	if r = f.do(t, "POST", podsPath, podJSON("p")); r.Code != http.StatusCreated {
 		t.Fatal(r)
 	}
-	if r := f.do(t, "DELETE", podsPath+"/p", ""); r.Code != http.StatusOK || metaOf(t, r).Name != "p" {
+	if r = f.do(t, "DELETE", podsPath+"/p", ""); r.Code != http.StatusOK || metaOf(t, r).Name != "p" {
 		t.Errorf("%+v", r)
 	}
 	f.mustMap(t, "a", "")
@@ -83,8 +83,8 @@ func TestGracefulDelete(t *testing.T) {
 	// A client does not change the mark, nor does an update take the pod away.
 	p, _ = marked("a")
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = nil, nil
-	if p, err := pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil || p.DeletionTimestamp == nil {
-		t.Errorf("%+v %v", p, err)
+	if q, err := pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil || q.DeletionTimestamp == nil {
+		t.Errorf("%+v %v", q, err)
 	}
 	if err := pods.Delete(ctx, "a", metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestNamespaces(t *testing.T) {
 	if ns, err = namespaces.Update(ctx, ns, metav1.UpdateOptions{}); err != nil || len(ns.Spec.Finalizers) != 1 || ns.Labels["kubernetes.io/metadata.name"] != "x" {
 		t.Errorf("%+v %v", ns, err)
 	}
-	if err := namespaces.Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
+	if err = namespaces.Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if ns, err = namespaces.Get(ctx, "x", metav1.GetOptions{}); err != nil || ns.Status.Phase != corev1.NamespaceTerminating || ns.DeletionTimestamp == nil {

@@ -136,9 +136,9 @@ func (ep *endpoint) appendRow(b []byte, out *output, d *document, now time.Time)
 	}
 	b = append(append(b, `{"cells":`...), cells...)
 	if len(row.Conditions) > 0 {
-		conditions, err := json.Marshal(row.Conditions)
-		if err != nil {
-			return b, err
+		conditions, cerr := json.Marshal(row.Conditions)
+		if cerr != nil {
+			return b, cerr
 		}
 		b = append(append(b, `,"conditions":`...), conditions...)
 	}
@@ -173,9 +173,9 @@ func (ep *endpoint) protobufOf(out *output, d document) ([]byte, error) {
 // marshal returns a document as a protobuf message without the envelope.
 func (ep *endpoint) marshal(out *output, d document) (apiVersion, kind string, raw []byte, err error) {
 	if out.shape == asMetadata {
-		p, err := partialObject(d, out.version)
-		if err != nil {
-			return "", "", nil, err
+		p, perr := partialObject(d, out.version)
+		if perr != nil {
+			return "", "", nil, perr
 		}
 		raw, err = p.Marshal()
 		return p.APIVersion, p.Kind, raw, err

@@ -68,22 +68,22 @@ type fixture struct {
 	client *kubernetes.Clientset
 }
 
-func newFixture(t testing.TB, change ...func(*httpapi.Config)) *fixture {
-	t.Helper()
-	store := newCache(t, memory.New(memory.Config{}))
-	t.Cleanup(func() { store.Close() })
-	return newFixtureOver(t, store, change...)
+func newFixture(tb testing.TB, change ...func(*httpapi.Config)) *fixture {
+	tb.Helper()
+	store := newCache(tb, memory.New(memory.Config{}))
+	tb.Cleanup(func() { store.Close() })
+	return newFixtureOver(tb, store, change...)
 }
 
 // newFixtureOver is newFixture with a store that others may use, too.
-func newFixtureOver(t testing.TB, store storage.Store, change ...func(*httpapi.Config)) *fixture {
-	t.Helper()
+func newFixtureOver(tb testing.TB, store storage.Store, change ...func(*httpapi.Config)) *fixture {
+	tb.Helper()
 	f := &fixture{store: store}
 	cfg := httpapi.Config{
 		Admission: &admission.Chain{Mutators: httpapi.BuiltinMutators(f.store)},
 		Store:     f.store, Resources: api.Resources(), Documents: documents(), Authenticator: byToken{}, Authorizer: allowAll{},
 		Version: testVersion,
-		Log:     zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
+		Log:     zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.InfoLevel),
 	}
 	if os.Getenv("PROA_TEST_DEBUG") != "" {
 		cfg.Log = cfg.Log.Level(zerolog.DebugLevel)
@@ -93,15 +93,15 @@ func newFixtureOver(t testing.TB, store storage.Store, change ...func(*httpapi.C
 	}
 	var err error
 	if f.api, err = httpapi.New(cfg); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := f.api.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
+	if err = f.api.Bootstrap(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	f.Server = httptest.NewUnstartedServer(f.api)
 	f.EnableHTTP2 = true
 	f.StartTLS()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		f.api.Stop()
 		f.CloseClientConnections()
 		f.Close()
@@ -111,17 +111,17 @@ func newFixtureOver(t testing.TB, store storage.Store, change ...func(*httpapi.C
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 	}
 	if f.client, err = kubernetes.NewForConfig(f.config); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return f
 }
 
 // newCache returns a watch cache over a store, as production has it.
-func newCache(t testing.TB, inner storage.Store) storage.Store {
-	t.Helper()
-	cache, err := watchcache.New(t.Context(), watchcache.Config{Store: inner, Decorate: api.SetRevision, Extract: extract})
+func newCache(tb testing.TB, inner storage.Store) storage.Store {
+	tb.Helper()
+	cache, err := watchcache.New(tb.Context(), watchcache.Config{Store: inner, Decorate: api.SetRevision, Extract: extract})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cache
 }
@@ -144,25 +144,25 @@ type reply struct {
 }
 
 // status returns the Status in an answer.
-func (r reply) status(t testing.TB) metav1.Status {
-	t.Helper()
+func (r reply) status(tb testing.TB) metav1.Status {
+	tb.Helper()
 	var st metav1.Status
 	if err := json.Unmarshal([]byte(r.Body), &st); err != nil {
-		t.Fatalf("%v in %q", err, r.Body)
+		tb.Fatalf("%v in %q", err, r.Body)
 	}
 	return st
 }
 
 // do sends a request as alice. Headers are pairs of name and value.
-func (f *fixture) do(t testing.TB, method, path, body string, header ...string) reply {
-	t.Helper()
+func (f *fixture) do(tb testing.TB, method, path, body string, header ...string) reply {
+	tb.Helper()
 	var in io.Reader
 	if body != "" {
 		in = strings.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, f.URL+path, in)
+	req, err := http.NewRequestWithContext(tb.Context(), method, f.URL+path, in)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer alice")
 	req.Header.Set("User-Agent", "test")
@@ -176,12 +176,12 @@ func (f *fixture) do(t testing.TB, method, path, body string, header ...string) 
 	}
 	resp, err := f.Client().Do(req)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return reply{resp.StatusCode, resp.Header, string(data)}
 }

@@ -14,9 +14,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	var opts storage.GetOptions
 	if q := c.query(); q != nil {
-		rev, ok, err := revision(q.Get("resourceVersion"))
-		if err != nil {
-			return err
+		rev, ok, rerr := revision(q.Get("resourceVersion"))
+		if rerr != nil {
+			return rerr
 		}
 		if ok {
 			opts = storage.GetOptions{Match: storage.NotOlderThan, Revision: rev}

@@ -73,7 +73,8 @@ func TestKubectlWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The wait is under way when the server has its watch.
-	for !strings.Contains(f.do(t, "GET", "/metrics", "").Body, "apiserver_longrunning_requests 1") && ctx.Err() == nil {
+	for watching := false; !watching && ctx.Err() == nil; {
+		watching = strings.Contains(f.do(t, "GET", "/metrics", "").Body, "apiserver_longrunning_requests 1")
 	}
 	f.mustDelete(t, mapsPath+"/a")
 	if err := cmd.Wait(); err != nil {

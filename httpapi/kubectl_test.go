@@ -50,13 +50,3 @@ func (k *kubectl) try(stdin string, args ...string) (string, error) {
 	err := cmd.Run()
 	return strings.TrimSpace(out.String()), err
 }
-
-// run returns what kubectl says and fails the test if it was not content.
-func (k *kubectl) run(stdin string, args ...string) string {
-	k.t.Helper()
-	out, err := k.try(stdin, args...)
-	if err != nil {
-		k.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return out
-}

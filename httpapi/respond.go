@@ -65,7 +65,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, out *output, code int, bo
 }
 
 // Header values that all answers share. They must not be changed.
-var (
+var ( //nolint:gochecknoglobals // constants in all but name
 	contentTypes = [...][]string{{formatJSON.mediaType()}, {formatYAML.mediaType()}, {formatProtobuf.mediaType()}}
 	noCache      = []string{"no-cache, private"}
 )
@@ -85,7 +85,7 @@ func isLocal(addr string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-var gzips = sync.Pool{New: func() any {
+var gzips = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is of use only if it is shared
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
 		panic(err) // the level is a constant
@@ -133,7 +133,7 @@ func writeWarnings(w http.ResponseWriter, warnings []string) {
 }
 
 // buffers are for answers that are put together in memory.
-var buffers bufferPool
+var buffers bufferPool //nolint:gochecknoglobals // as above
 
 type bufferPool struct{ pool sync.Pool }
 

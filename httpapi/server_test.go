@@ -210,7 +210,7 @@ func TestServe(t *testing.T) {
 	defer client.CloseIdleConnections()
 	get := func(path string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+l.Addr().String()+path, nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.Addr().String()+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

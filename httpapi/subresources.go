@@ -142,7 +142,7 @@ func (s *Server) evict(w http.ResponseWriter, r *http.Request, c *call) error {
 		return err
 	}
 	if e.DeleteOptions != nil {
-		if err := checkDeleteOptions(e.DeleteOptions); err != nil {
+		if err = checkDeleteOptions(e.DeleteOptions); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	rc := c.registryCall()
 	rc.Warnings, rc.DryRun, rc.Options = warnings, len(opts.dryRun) > 0, opts.create()
-	if _, err := c.Load(r.Context(), rc, true); err != nil {
+	if _, err = c.Load(r.Context(), rc, true); err != nil {
 		return err
 	}
 	err = c.Admit(r.Context(), rc, admission.Create, tr)

@@ -28,7 +28,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, c *call) error {
 	rc := c.registryCall()
 	rc.Warnings, rc.DryRun, rc.Options = warnings, len(opts.dryRun) > 0, opts.update()
 	rc.MayCreate = s.mayCreate(r, c)
-	if err := c.MatchURL(rc, obj); err != nil {
+	if err = c.MatchURL(rc, obj); err != nil {
 		return err
 	}
 	res, err := c.Update(r.Context(), rc, replaceBy(obj))

@@ -59,6 +59,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func verbs(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
 	ctx := t.Context()
 	pods := client.CoreV1().Pods("default")
 	p, err := pods.Create(ctx, newPod("a"), metav1.CreateOptions{})
@@ -91,7 +92,7 @@ func verbs(t *testing.T, client kubernetes.Interface) {
 	if up.Labels["x"] != "y" || up.Status.Phase != corev1.PodPending || up.Generation != 1 || up.ResourceVersion == p.ResourceVersion {
 		t.Errorf("update: %+v", up)
 	}
-	if _, err := pods.Update(ctx, p, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+	if _, err = pods.Update(ctx, p, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("update of an old state: %v", err)
 	}
 	up.Status.Phase = corev1.PodRunning
@@ -124,7 +125,7 @@ func verbs(t *testing.T, client kubernetes.Interface) {
 		t.Errorf("patch of status: %v %v", patched, err)
 	}
 
-	if _, err := pods.Create(ctx, newPod("b"), metav1.CreateOptions{}); err != nil {
+	if _, err = pods.Create(ctx, newPod("b"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	list, err := pods.List(ctx, metav1.ListOptions{})
@@ -139,10 +140,10 @@ func verbs(t *testing.T, client kubernetes.Interface) {
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "b" {
 		t.Errorf("selected: %+v %v", list, err)
 	}
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=b"}); err != nil {
+	if err = pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=b"}); err != nil {
 		t.Error(err)
 	}
-	if err := pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+	if err = pods.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	if list, err = pods.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
@@ -307,7 +308,7 @@ func TestDynamicAndMetadata(t *testing.T) {
 	if err != nil || u.GetGeneration() != 1 {
 		t.Fatal(u, err)
 	}
-	if err := unstructured.SetNestedField(u.Object, "native/1", "status", "abi"); err != nil {
+	if err = unstructured.SetNestedField(u.Object, "native/1", "status", "abi"); err != nil {
 		t.Fatal(err)
 	}
 	u.SetLabels(map[string]string{"no": "way"})
@@ -316,7 +317,7 @@ func TestDynamicAndMetadata(t *testing.T) {
 		t.Errorf("status: %v %v", u, err)
 	}
 	u.SetResourceVersion("")
-	if _, err := modules.Update(ctx, u, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err = modules.Update(ctx, u, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("update without a revision: %v", err)
 	}
 
@@ -420,14 +421,14 @@ func TestBinding(t *testing.T) {
 			Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{})
 	}
-	if err := bind("other", "n1"); !apierrors.IsConflict(err) {
+	if err = bind("other", "n1"); !apierrors.IsConflict(err) {
 		t.Errorf("other uid: %v", err)
 	}
-	if err := bind(p.UID, "n1"); err != nil {
+	if err = bind(p.UID, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	want := `Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"`
-	if err := bind(p.UID, "n2"); !apierrors.IsConflict(err) || err.Error() != want {
+	if err = bind(p.UID, "n2"); !apierrors.IsConflict(err) || err.Error() != want {
 		t.Errorf("second binding: %v", err)
 	}
 	p, err = pods.Get(ctx, "p", metav1.GetOptions{})
@@ -461,7 +462,7 @@ func TestOwnFields(t *testing.T) {
 		t.Fatal(r)
 	}
 	m := metaOf(t, r)
-	if m.UID == "mine" || m.CreationTimestamp.Year() == 2001 || m.Generation != 0 || m.DeletionTimestamp != nil || m.SelfLink != "" || m.ManagedFields != nil {
+	if m.UID == "mine" || m.CreationTimestamp.Year() == 2001 || m.Generation != 0 || m.DeletionTimestamp != nil || m.ManagedFields != nil {
 		t.Errorf("%+v", m)
 	}
 	n := f.mustPatch(t, mapsPath+"/a", `{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z","generation":9,"deletionTimestamp":"2001-01-01T00:00:00Z","managedFields":[{"manager":"me"}],"labels":{"l":"1"}}}`)

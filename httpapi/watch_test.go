@@ -46,7 +46,7 @@ type event struct {
 func (f *fixture) watch(t *testing.T, path string, header ...string) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (f *fixture) watch(t *testing.T, path string, header ...string) *stream {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := f.Client().Do(req)
+	resp, err := f.Client().Do(req) //nolint:bodyclose // stream.close does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,39 +122,39 @@ func (s *stream) expect(want ...string) (last event) {
 	return last
 }
 
-func (f *fixture) mustMap(t testing.TB, name, labels string) metav1.ObjectMeta {
-	t.Helper()
-	r := f.do(t, "POST", mapsPath, mapJSON(name, `"labels":{`+labels+`}`))
+func (f *fixture) mustMap(tb testing.TB, name, labels string) metav1.ObjectMeta {
+	tb.Helper()
+	r := f.do(tb, "POST", mapsPath, mapJSON(name, `"labels":{`+labels+`}`))
 	if r.Code != http.StatusCreated {
-		t.Fatal(r)
+		tb.Fatal(r)
 	}
-	return metaOf(t, r)
+	return metaOf(tb, r)
 }
 
-func metaOf(t testing.TB, r reply) metav1.ObjectMeta {
-	t.Helper()
+func metaOf(tb testing.TB, r reply) metav1.ObjectMeta {
+	tb.Helper()
 	var o struct{ Metadata metav1.ObjectMeta }
 	if err := json.Unmarshal([]byte(r.Body), &o); err != nil {
-		t.Fatalf("%v in %q", err, r.Body)
+		tb.Fatalf("%v in %q", err, r.Body)
 	}
 	return o.Metadata
 }
 
 const mergePatch = "application/merge-patch+json"
 
-func (f *fixture) mustPatch(t testing.TB, path, patch string) metav1.ObjectMeta {
-	t.Helper()
-	r := f.do(t, "PATCH", path, patch, "Content-Type", mergePatch)
+func (f *fixture) mustPatch(tb testing.TB, path, patch string) metav1.ObjectMeta {
+	tb.Helper()
+	r := f.do(tb, "PATCH", path, patch, "Content-Type", mergePatch)
 	if r.Code != http.StatusOK {
-		t.Fatal(r)
+		tb.Fatal(r)
 	}
-	return metaOf(t, r)
+	return metaOf(tb, r)
 }
 
-func (f *fixture) mustDelete(t testing.TB, path string) {
-	t.Helper()
-	if r := f.do(t, "DELETE", path, ""); r.Code != http.StatusOK {
-		t.Fatal(r)
+func (f *fixture) mustDelete(tb testing.TB, path string) {
+	tb.Helper()
+	if r := f.do(tb, "DELETE", path, ""); r.Code != http.StatusOK {
+		tb.Fatal(r)
 	}
 }
 

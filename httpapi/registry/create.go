@@ -31,42 +31,43 @@ func (r *Resource) Create(ctx context.Context, c *Call, obj api.Object) (Result,
 	r.initObject(c, obj)
 
 	base := ""
-	if obj.GetName() == "" {
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		base = obj.GetGenerateName()
+		obj.SetName(generateName(base))
 	}
-	for attempt := 1; ; attempt++ {
-		if base != "" {
-			obj.SetName(generateName(base))
-		}
+	nameNamespace(obj)
+	value, stored, err := r.encode(obj)
+	if err != nil {
+		return Result{}, err
+	}
+	if err = r.validate(obj, value, validation.Create(obj)); err != nil {
+		return Result{}, err
+	}
+	req.Encoded(value)
+	if err = r.admit(ctx, c, req); err != nil {
+		return Result{}, err
+	}
+
+	c.Name = obj.GetName()
+	revision, err := r.insert(ctx, c, stored)
+	for attempt := 1; base != "" && attempt < nameAttempts && errors.Is(err, storage.ErrExists); attempt++ {
+		obj.SetName(generateName(base))
 		nameNamespace(obj)
-		value, stored, err := r.encode(obj)
-		if err != nil {
+		if value, stored, err = r.encode(obj); err != nil {
 			return Result{}, err
 		}
-		if attempt == 1 {
-			if err := r.validate(obj, value, validation.Create(obj)); err != nil {
-				return Result{}, err
-			}
-			req.Encoded(value)
-			if err := r.admit(ctx, c, req); err != nil {
-				return Result{}, err
-			}
-		}
 		c.Name = obj.GetName()
-		revision, err := r.insert(ctx, c, stored)
-		if errors.Is(err, storage.ErrExists) {
-			if base == "" {
-				return Result{}, r.exists(ctx, c)
-			}
-			if attempt < nameAttempts {
-				continue
-			}
-			return Result{}, r.fail(c, NoFreeName, nil)
-		}
-		if err != nil {
-			return Result{}, r.StorageError(c, err)
-		}
+		revision, err = r.insert(ctx, c, stored)
+	}
+	switch {
+	case err == nil:
 		return result(obj, value, revision, Result{Created: true}), nil
+	case !errors.Is(err, storage.ErrExists):
+		return Result{}, r.StorageError(c, err)
+	case base != "":
+		return Result{}, r.fail(c, NoFreeName, nil)
+	default:
+		return Result{}, r.exists(ctx, c)
 	}
 }
 

@@ -85,8 +85,7 @@ func (r *Resource) matchPreconditions(c *Call, p *metav1.Preconditions, old Stor
 		}
 	}
 	if have := strconv.FormatInt(old.Revision, 10); p.ResourceVersion != nil && *p.ResourceVersion != have {
-		return r.fail(c, Conflict, fmt.Errorf(
-			"Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *p.ResourceVersion, have))
+		return r.preconditionFailed(c, "ResourceVersion", *p.ResourceVersion, have)
 	}
 	return nil
 }
@@ -137,6 +136,7 @@ func (r *Resource) finalizersFor(obj api.Object, opts *metav1.DeleteOptions) []s
 			want = metav1.FinalizerOrphanDependents
 		case metav1.DeletePropagationForeground:
 			want = metav1.FinalizerDeleteDependents
+		case metav1.DeletePropagationBackground:
 		}
 	case opts.OrphanDependents != nil: //nolint:staticcheck // old clients send it
 		if *opts.OrphanDependents { //nolint:staticcheck // as above

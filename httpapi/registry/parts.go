@@ -25,8 +25,8 @@ func partsOf(row *api.Resource) parts {
 	return parts{spec: find("Spec"), status: find("Status")}
 }
 
-// copyPart sets a part of to to that of from. The objects share what the part
-// points to.
+// copyPart gives one object a part of another. They share what the part points
+// to.
 func copyPart(to, from api.Object, index int) {
 	if index >= 0 {
 		reflect.ValueOf(to).Elem().Field(index).Set(reflect.ValueOf(from).Elem().Field(index))

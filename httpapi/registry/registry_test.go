@@ -25,19 +25,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newResource(t testing.TB, plural string, change ...func(*Config)) *Resource {
-	t.Helper()
+func newResource(tb testing.TB, plural string, change ...func(*Config)) *Resource {
+	tb.Helper()
 	cfg := Config{Store: memory.New(memory.Config{})}
 	for _, c := range change {
 		c(&cfg)
 	}
-	t.Cleanup(func() { cfg.Store.Close() })
+	tb.Cleanup(func() { cfg.Store.Close() })
 	for _, row := range api.Resources() {
 		if row.Plural == plural {
 			return New(row, cfg)
 		}
 	}
-	t.Fatalf("no %s", plural)
+	tb.Fatalf("no %s", plural)
 	return nil
 }
 
@@ -247,7 +247,7 @@ func TestStaleCache(t *testing.T) {
 		}
 	}
 	items[key] = storage.Item{Key: key} // the cache has not heard of it
-	if _, err := r.Update(ctx, call("a"), set("2", "")); err != nil {
+	if _, err = r.Update(ctx, call("a"), set("2", "")); err != nil {
 		t.Errorf("update of an object that the cache does not know: %v", err)
 	}
 	old, err := inner.Get(ctx, key, storage.GetOptions{Match: storage.Exact, Revision: 2})

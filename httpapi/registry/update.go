@@ -72,10 +72,10 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.MatchURL(c, obj); err != nil {
+	if err = r.MatchURL(c, obj); err != nil {
 		return Result{}, err
 	}
-	if err := r.matchState(c, obj, old); err != nil {
+	if err = r.matchState(c, obj, old); err != nil {
 		return Result{}, err
 	}
 
@@ -201,9 +201,15 @@ func (r *Resource) matchState(c *Call, obj api.Object, old Stored) error {
 // matchUID checks a uid that a client insists on.
 func (r *Resource) matchUID(c *Call, uid string, old Stored) error {
 	if have := string(old.Object.GetUID()); uid != "" && uid != have {
-		return r.fail(c, Conflict, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, have))
+		return r.preconditionFailed(c, "UID", uid, have)
 	}
 	return nil
+}
+
+// preconditionFailed says that an object is not the one that a client means.
+func (r *Resource) preconditionFailed(c *Call, what, want, have string) error {
+	const text = "Precondition failed: %s in precondition: %s, %s in object meta: %s" // as upstream has it
+	return r.fail(c, Conflict, fmt.Errorf(text, what, want, what, have))
 }
 
 // keep gives the wanted state what a call may not change.
