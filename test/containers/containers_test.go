@@ -46,11 +46,15 @@ func proa() {
 	}
 }
 
-func TestContainers(t *testing.T) {
+func TestWeb(t *testing.T)  { run(t, "testdata/web.txtar") }
+func TestPods(t *testing.T) { run(t, "testdata/pods.txtar") }
+
+// run runs one script, with hosts of its own.
+func run(t *testing.T, file string) {
+	t.Helper()
 	fabric := hosts.New(t)
-	m := &machines{fabric: fabric, agents: map[int]*exec.Cmd{}}
-	m.hosts = map[int]*hosts.Host{1: fabric.Start(t, 1), 2: fabric.Start(t, 2)}
-	script.Run(t, "testdata", cluster.Config{Listen: fabric.IP() + ":0"}, map[string]script.Command{
+	m := &machines{hosts: map[int]*hosts.Host{1: fabric.Start(t, 1), 2: fabric.Start(t, 2)}, agents: map[int]*exec.Cmd{}}
+	script.Run(t, []string{file}, cluster.Config{Listen: fabric.IP() + ":0"}, map[string]script.Command{
 		"agent":           m.agent,
 		"kill-agent":      m.killAgent,
 		"kill-containerd": m.killContainerd,
@@ -59,9 +63,8 @@ func TestContainers(t *testing.T) {
 	})
 }
 
-// machines are the hosts of the scripts, which run one after the other.
+// machines are the hosts of a script.
 type machines struct {
-	fabric *hosts.Fabric
 	hosts  map[int]*hosts.Host
 	agents map[int]*exec.Cmd
 }
@@ -91,7 +94,9 @@ func (m *machines) agent(ts *testscript.TestScript, _ bool, args []string) {
 		"--data-dir", ts.MkAbs(host.Name))
 	proa, err := exec.LookPath("proa")
 	ts.Check(err)
-	cmd := host.Command(context.Background(), proa, line...)
+	// The shell leaves a file with the agent's process id on the host.
+	pid := ts.MkAbs(host.Name + ".pid")
+	cmd := host.Command(context.Background(), "sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, pid, proa}, line...)...)
 	log, err := os.Create(ts.MkAbs(host.Name + ".log"))
 	ts.Check(err)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -100,7 +105,7 @@ func (m *machines) agent(ts *testscript.TestScript, _ bool, args []string) {
 	m.agents[n] = cmd
 	ts.Defer(func() {
 		if m.agents[n] == cmd {
-			m.stop(n)
+			m.kill(ts, n)
 		}
 		if b, err := os.ReadFile(ts.MkAbs(host.Name + ".log")); err == nil {
 			ts.Logf("%s agent: %s", host.Name, b[max(0, len(b)-3000):])
@@ -108,17 +113,20 @@ func (m *machines) agent(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// stop kills an agent and waits for it.
-func (m *machines) stop(n int) {
-	cmd := m.agents[n]
+// kill kills an agent where it runs and waits for the command that started it.
+func (m *machines) kill(ts *testscript.TestScript, n int) {
+	host, cmd := m.hosts[n], m.agents[n]
 	delete(m.agents, n)
-	cmd.Process.Kill() //nolint:errcheck // it may be gone
-	cmd.Wait()         //nolint:errcheck // it was killed
+	pid := strings.TrimSpace(ts.ReadFile(ts.MkAbs(host.Name + ".pid")))
+	if out, err := host.Command(context.Background(), "kill", "-9", pid).CombinedOutput(); err != nil {
+		ts.Logf("kill agent of %s: %v: %s", host.Name, err, out)
+	}
+	cmd.Wait() //nolint:errcheck // it was killed
 }
 
 func (m *machines) killAgent(ts *testscript.TestScript, _ bool, args []string) {
 	n, _ := m.host(ts, args)
-	m.stop(n)
+	m.kill(ts, n)
 }
 
 // killContainerd N kills the daemon of host N and starts it anew.

@@ -36,9 +36,10 @@ import (
 // A Command is a command of a script.
 type Command = func(ts *testscript.TestScript, neg bool, args []string)
 
-// Run runs the scripts of a folder, with the commands of this package and
-// those given.
-func Run(t *testing.T, dir string, config cluster.Config, commands map[string]Command) {
+// Run runs the scripts in files, side by side, with the commands of this
+// package and those given. They run after the calling test returns and before
+// its clean-up.
+func Run(t *testing.T, files []string, config cluster.Config, commands map[string]Command) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Fatal("kubectl is needed: run make setup")
@@ -61,7 +62,7 @@ func Run(t *testing.T, dir string, config cluster.Config, commands map[string]Co
 		all[name] = c
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: dir,
+		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("PATH", os.Getenv("PATH"))

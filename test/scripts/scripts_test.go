@@ -2,6 +2,7 @@
 package scripts_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/proa-project/proa/test/cluster"
@@ -9,5 +10,9 @@ import (
 )
 
 func TestScripts(t *testing.T) {
-	script.Run(t, "testdata", cluster.Config{}, nil)
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	script.Run(t, files, cluster.Config{}, nil)
 }
