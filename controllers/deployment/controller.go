@@ -2,16 +2,12 @@ package deployment
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +41,17 @@ type Controller struct {
 	deplC       *client.Client[*appsv1.Deployment]
 	setsC       *client.Client[*appsv1.ReplicaSet]
 	queue       *workqueue.Queue[informers.Key]
+	// written are the deployments and sets that this loop has written.
+	written reconcile.Written
+
+	mu      sync.Mutex
+	created map[types.UID]made // by deployment; guarded by mu
+}
+
+// made is a set that the loop has created and may not see yet.
+type made struct {
+	name string
+	uid  types.UID
 }
 
 // New returns the loop.
@@ -58,7 +65,8 @@ func New(cfg Config) *Controller {
 		sets:        informers.For[*appsv1.ReplicaSet](cfg.Factory),
 		pods:        informers.For[*corev1.Pod](cfg.Factory),
 		deplC:       client.For[*appsv1.Deployment](cfg.REST), setsC: client.For[*appsv1.ReplicaSet](cfg.REST),
-		queue: workqueue.New[informers.Key](workqueue.Config{Name: "deployment", Metrics: cfg.Metrics}),
+		created: map[types.UID]made{},
+		queue:   workqueue.New[informers.Key](workqueue.Config{Name: "deployment", Metrics: cfg.Metrics}),
 	}
 }
 
@@ -90,7 +98,11 @@ func (c *Controller) watchDeployments() *informers.Registration {
 	return c.deployments.AddHandler(informers.Handler[*appsv1.Deployment]{
 		Add:    func(d *appsv1.Deployment, _ bool) { c.queue.Add(informers.KeyOf(d)) },
 		Update: func(_, d *appsv1.Deployment) { c.queue.Add(informers.KeyOf(d)) },
-		Delete: func(d *appsv1.Deployment) { c.queue.Add(informers.KeyOf(d)) },
+		Delete: func(d *appsv1.Deployment) {
+			c.written.Forget(d.UID)
+			c.forgetMade(d.UID)
+			c.queue.Add(informers.KeyOf(d))
+		},
 	})
 }
 
@@ -103,7 +115,10 @@ func (c *Controller) watchSets() *informers.Registration {
 			}
 			c.setChanged(rs, settle)
 		},
-		Delete: func(rs *appsv1.ReplicaSet) { c.setChanged(rs, 0) },
+		Delete: func(rs *appsv1.ReplicaSet) {
+			c.written.Forget(rs.UID)
+			c.setChanged(rs, 0)
+		},
 	})
 }
 
@@ -169,6 +184,9 @@ func (c *Controller) sync(ctx context.Context, k informers.Key) (time.Duration, 
 	if !ok {
 		return 0, nil
 	}
+	if c.late(d) {
+		return reconcile.Patience, nil // at the latest: the cache will show what was written
+	}
 	sel, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	if err != nil || sel.Empty() {
 		return 0, nil //nolint:nilerr // the server refuses such deployments; nothing can be done for one
@@ -191,6 +209,36 @@ func (c *Controller) sync(ctx context.Context, k informers.Key) (time.Duration, 
 	return p.again, nil
 }
 
+// late tells whether the cache does not show yet what this loop has done to
+// the deployment and its sets.
+func (c *Controller) late(d *appsv1.Deployment) bool {
+	if c.written.Stale(d) {
+		return true
+	}
+	c.mu.Lock()
+	m, ok := c.created[d.UID]
+	c.mu.Unlock()
+	if ok {
+		rs, seen := c.sets.Get(d.Namespace, m.name)
+		if c.written.Missing(m.uid, seen && rs.UID == m.uid) {
+			return true
+		}
+		c.forgetMade(d.UID)
+	}
+	for _, rs := range c.sets.ByIndex(reconcile.ByOwner, string(d.UID)) {
+		if c.written.Stale(rs) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Controller) forgetMade(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.created, uid)
+}
+
 // oldPods tells whether pods of old sets are alive, which Recreate waits for.
 func (c *Controller) oldPods(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bool {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
@@ -205,168 +253,4 @@ func (c *Controller) oldPods(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bo
 		}
 	}
 	return false
-}
-
-// claim returns the sets that the deployment controls, after it has adopted
-// and released what it must.
-func (c *Controller) claim(ctx context.Context, d *appsv1.Deployment, sel labels.Selector) ([]*appsv1.ReplicaSet, error) {
-	var mine []*appsv1.ReplicaSet
-	var errs []error
-	for _, rs := range c.sets.ByIndex(reconcile.ByOwner, string(d.UID)) {
-		if reconcile.ClaimOf(d, rs, sel) != reconcile.Release {
-			mine = append(mine, rs)
-			continue
-		}
-		patch, err := reconcile.ReleasePatch(rs.UID, d.UID)
-		if err == nil {
-			_, err = c.setsC.Patch(ctx, rs.Namespace, rs.Name, types.StrategicMergePatchType, patch)
-		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-			errs = append(errs, fmt.Errorf("release replica set: %w", err))
-		}
-	}
-	sure := false
-	for _, rs := range c.sets.ByIndex(reconcile.ByOrphans, d.Namespace) {
-		if reconcile.ClaimOf(d, rs, sel) != reconcile.Adopt {
-			continue
-		}
-		if !sure {
-			live, err := c.deplC.Get(ctx, d.Namespace, d.Name)
-			if err != nil {
-				return nil, fmt.Errorf("look at deployment before adoption: %w", err)
-			}
-			if live.UID != d.UID || live.DeletionTimestamp != nil {
-				break
-			}
-			sure = true
-		}
-		patch, err := reconcile.AdoptPatch(d, c.deplC.Resource(), rs.UID)
-		if err == nil {
-			rs, err = c.setsC.Patch(ctx, rs.Namespace, rs.Name, types.StrategicMergePatchType, patch)
-		}
-		switch {
-		case err == nil:
-			mine = append(mine, rs)
-		case !apierrors.IsNotFound(err):
-			errs = append(errs, fmt.Errorf("adopt replica set: %w", err))
-		}
-	}
-	return mine, errors.Join(errs...)
-}
-
-// do carries the plan out.
-func (c *Controller) do(ctx context.Context, d *appsv1.Deployment, p *plan) error {
-	if p.create != nil {
-		if done, err := c.create(ctx, d, p); done || err != nil {
-			return err
-		}
-	}
-	for _, ch := range p.changes {
-		if _, err := c.setsC.Update(ctx, ch.to); err != nil {
-			return fmt.Errorf("update replica set %q: %w", ch.to.Name, err)
-		}
-		c.scaled(d, ch.to.Name, size(ch.from), size(ch.to))
-	}
-	for _, rs := range p.remove {
-		uid := rs.UID
-		err := c.setsC.Delete(ctx, rs.Namespace, rs.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete old replica set %q: %w", rs.Name, err)
-		}
-	}
-	if p.revision != "" && p.revision != d.Annotations[revisionAnnotation] {
-		now, err := c.annotate(ctx, d, p.revision)
-		if err != nil {
-			return err
-		}
-		d = now // a write of the status carries the annotations along
-	}
-	return c.writeStatus(ctx, d, p.status)
-}
-
-func (c *Controller) scaled(d *appsv1.Deployment, set string, from, to int32) {
-	switch {
-	case to > from:
-		c.cfg.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled up replica set %s from %d to %d", set, from, to)
-	case to < from:
-		c.cfg.Recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled down replica set %s from %d to %d", set, from, to)
-	}
-}
-
-// create makes the new set. Done is true if the rest of the plan cannot be
-// carried out.
-func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, p *plan) (done bool, err error) {
-	_, err = c.setsC.Create(ctx, p.create)
-	switch {
-	case err == nil:
-		c.scaled(d, p.create.Name, 0, size(p.create))
-		return false, nil
-	case apierrors.IsAlreadyExists(err):
-		return true, c.exists(ctx, d, p)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return true, nil
-	}
-	message := fmt.Sprintf("Failed to create new replica set %q: %v", p.create.Name, err)
-	if ctx.Err() == nil {
-		c.cfg.Recorder.Event(d, corev1.EventTypeWarning, reasonFailed, message)
-	}
-	if hasDeadline(d) && ctx.Err() == nil {
-		st, _ := newStatus(d, nil, nil, &note{corev1.ConditionFalse, reasonFailed, message}, time.Now())
-		keep := d.Status
-		keep.ObservedGeneration, keep.Conditions = d.Generation, st.Conditions
-		if serr := c.writeStatus(ctx, d, keep); serr != nil {
-			err = errors.Join(err, serr)
-		}
-	}
-	return true, fmt.Errorf("create replica set %q: %w", p.create.Name, err)
-}
-
-var errNotSeen = errors.New("the replica set exists and is not in the cache yet")
-
-// exists looks at a set that has the name of the new one already: it is the
-// new one and the cache is late, or another template has the same hash.
-func (c *Controller) exists(ctx context.Context, d *appsv1.Deployment, p *plan) error {
-	have, err := c.setsC.Get(ctx, d.Namespace, p.create.Name)
-	if err != nil {
-		return fmt.Errorf("look at replica set %q: %w", p.create.Name, err)
-	}
-	if reconcile.ControllerUID(have) == d.UID && sameTemplate(&have.Spec.Template, &d.Spec.Template) {
-		return errNotSeen
-	}
-	st := *d.Status.DeepCopy()
-	var n int32 = 1
-	if st.CollisionCount != nil {
-		n = *st.CollisionCount + 1
-	}
-	st.CollisionCount = &n
-	return c.writeStatus(ctx, d, st)
-}
-
-// annotate gives the deployment its revision.
-func (c *Controller) annotate(ctx context.Context, d *appsv1.Deployment, rev string) (*appsv1.Deployment, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": d.UID, "resourceVersion": d.ResourceVersion, "annotations": map[string]string{revisionAnnotation: rev},
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("encode revision: %w", err)
-	}
-	now, err := c.deplC.Patch(ctx, d.Namespace, d.Name, types.MergePatchType, patch)
-	if err != nil {
-		return nil, fmt.Errorf("write revision of deployment: %w", err)
-	}
-	return now, nil
-}
-
-// writeStatus stores the status if it has changed.
-func (c *Controller) writeStatus(ctx context.Context, d *appsv1.Deployment, st appsv1.DeploymentStatus) error {
-	if apiequality.Semantic.DeepEqual(st, d.Status) {
-		return nil
-	}
-	up := d.DeepCopy()
-	up.Status = st
-	_, err := c.deplC.UpdateStatus(ctx, up)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write status of deployment: %w", err)
-	}
-	return nil
 }

@@ -57,7 +57,7 @@ func (g *graph) observe(row *api.Resource, obj metav1.Object) todo {
 	uid := obj.GetUID()
 	n := g.nodes[uid]
 	if n == nil {
-		n = &node{uid: uid, dependents: map[*node]struct{}{}}
+		n = &node{uid: uid}
 		g.nodes[uid] = n
 	}
 	before := n.owners
@@ -105,7 +105,7 @@ func (g *graph) link(n *node, before []owner, t *todo) {
 	for _, o := range n.owners {
 		p := g.nodes[o.uid]
 		if p == nil {
-			p = &node{uid: o.uid, virtual: true, dependents: map[*node]struct{}{}}
+			p = &node{uid: o.uid, virtual: true}
 			g.nodes[o.uid] = p
 		}
 		if p.virtual && p.row == nil {
@@ -113,6 +113,9 @@ func (g *graph) link(n *node, before []owner, t *todo) {
 		}
 		if _, known := p.dependents[n]; known {
 			continue
+		}
+		if p.dependents == nil { // most objects own nothing
+			p.dependents = map[*node]struct{}{}
 		}
 		p.dependents[n] = struct{}{}
 		switch {
