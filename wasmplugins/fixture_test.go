@@ -3,6 +3,7 @@ package wasmplugins_test
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +34,19 @@ import (
 	"github.com/proa-project/proa/wasmplugins"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// compiled keeps compiled code for all tests: a Go guest takes seconds.
+var compiled string
+
+func TestMain(m *testing.M) {
+	var err error
+	if compiled, err = os.MkdirTemp("", "proa-plugins-"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(compiled) // is in a directory for such files
+		os.Exit(code)
+	}))
+}
 
 // A fixture is an API server with plugins, in this process.
 type fixture struct {
@@ -82,7 +95,7 @@ func newFixture(t testing.TB, change ...func(*wasmplugins.Config)) *fixture {
 			t.Error(err)
 		}
 	})
-	return startFixture(t, backing{store: store}, change...)
+	return startFixture(t, backing{store: store, cache: compiled}, change...)
 }
 
 // unclosed leaves the store to the test.

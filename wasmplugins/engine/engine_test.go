@@ -401,6 +401,7 @@ func TestStartErrors(t *testing.T) {
 		{"import", func(m *Module) { m.Import("env", "open", nil, nil); m.Func("run", nil, nil, nil) }, engine.CapabilityDenied, "imports env.open"},
 		{"export", func(*Module) {}, engine.BadReply, "does not export the function run"},
 		{"memory", func(m *Module) { m.HiddenMemory(2000); m.Func("run", nil, nil, nil) }, engine.OutOfMemory, "begins with 125 MiB of memory, the limit is 32 MiB"},
+		{"data", func(m *Module) { m.Memory(1, 0); m.Data(65530, make([]byte, 100)); m.Func("run", nil, nil, nil) }, engine.Trapped, "out of bounds"},
 		{"initialize", func(m *Module) { m.Func("run", nil, nil, nil); m.Func("_initialize", nil, nil, nil, Unreachable) }, engine.Trapped, "_initialize: unreachable"},
 		{"start spins", func(m *Module) {
 			m.Func("run", nil, nil, nil)

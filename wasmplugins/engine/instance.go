@@ -50,7 +50,11 @@ func (p *Program) newInstance(ctx context.Context) (*Instance, error) {
 	i.begin(ctx, Call{}, p.c.Limits.Start, 100*p.c.Limits.Fuel)
 	mod, err := p.rt.InstantiateModule(actx, p.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
-		return nil, i.classify("start", err)
+		err = i.classify("start", err)
+		if i.linear != nil {
+			i.linear.Free() // again is no harm
+		}
+		return nil, err
 	}
 	i.bind(mod)
 	for _, name := range p.exports {
