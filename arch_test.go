@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"informers/workqueue":    {},
 	"controllers":            {"api", "informers", "informers/workqueue", "httpapi/client", "httpapi/client/event", "controllers/..."},
 	"controllers/reconcile":  {"api", "informers/workqueue"},
+	"controllers/election":   {"httpapi/client"},
 	"controllers/...":        {"api", "informers", "informers/workqueue", "httpapi/client", "httpapi/client/event", "controllers/reconcile"},
 	"scheduling/framework":   {"api"},
 	"scheduling/plugins/...": {"api", "scheduling/framework"},

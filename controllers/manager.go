@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/proa-project/proa/controllers/deployment"
+	"github.com/proa-project/proa/controllers/election"
 	"github.com/proa-project/proa/controllers/garbagecollector"
 	"github.com/proa-project/proa/controllers/namespace"
 	"github.com/proa-project/proa/controllers/nodelifecycle"
@@ -54,9 +55,14 @@ type Config struct {
 	NodeGrace, NodePeriod time.Duration
 }
 
+// LeaseName is the Lease in kube-system by which processes agree whose loops
+// run.
+const LeaseName = "proa-controllers"
+
 // A Manager runs loops.
 type Manager struct {
 	cfg      Config
+	election *election.Election // nil without LeaderElect
 	makers   []maker
 	metrics  *workqueue.Metrics
 	recorder []*event.Recorder
@@ -102,19 +108,20 @@ var (
 // NewManager returns a Manager. It returns ErrUnknownLoop, ErrNoIdentity, or
 // ErrSecondWriter if two of the loops declare to write the same.
 func NewManager(cfg Config) (*Manager, error) {
-	def := func(d *time.Duration, to time.Duration) {
-		if *d <= 0 {
-			*d = to
-		}
-	}
-	def(&cfg.LeaseDuration, 15*time.Second)
-	def(&cfg.RenewDeadline, 10*time.Second)
-	def(&cfg.RetryPeriod, 2*time.Second)
 	if cfg.LeaderElect && cfg.Identity == "" {
 		return nil, ErrNoIdentity
 	}
 	m := &Manager{cfg: cfg}
 	var err error
+	if cfg.LeaderElect {
+		m.election, err = election.New(election.Config{
+			REST: cfg.REST, Log: cfg.Log, Lease: LeaseName, Identity: cfg.Identity,
+			Duration: cfg.LeaseDuration, RenewDeadline: cfg.RenewDeadline, RetryPeriod: cfg.RetryPeriod,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	if m.makers, err = choose(makers(), cfg.Names); err != nil {
 		return nil, err
 	}
@@ -208,10 +215,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	for _, r := range m.recorder {
 		wg.Go(func() { r.Run(ctx) }) //nolint:errcheck // ends with ctx only
 	}
-	if !m.cfg.LeaderElect {
+	if m.election == nil {
 		return m.lead(ctx)
 	}
-	return newElection(m.cfg).run(ctx, m.lead)
+	return m.election.Run(ctx, m.lead)
 }
 
 // lead runs the loops once.

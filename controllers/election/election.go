@@ -1,4 +1,5 @@
-package controllers
+// Package election lets one process of several lead, by a Lease.
+package election
 
 import (
 	"context"
@@ -15,9 +16,6 @@ import (
 
 	"github.com/proa-project/proa/httpapi/client"
 )
-
-// LeaseName is the Lease in kube-system by which processes agree who leads.
-const LeaseName = "proa-controllers"
 
 // errLost ends a term whose lease could not be renewed.
 var errLost = errors.New("lease was lost")
@@ -79,30 +77,62 @@ func value(s *string) string {
 	return *s
 }
 
-// An election is the wish of one process to lead.
-type election struct {
-	me                      string
-	duration, renew, period time.Duration
-	leases                  *client.Client[*coordinationv1.Lease]
-	namespaces              *client.Client[*corev1.Namespace]
-	log                     zerolog.Logger
+// Config is what an Election needs. REST, Lease and Identity are required.
+type Config struct {
+	REST *client.REST
+	Log  zerolog.Logger
+	// Lease is the name of the Lease in kube-system by which processes agree
+	// who leads.
+	Lease string
+	// Identity names this process among those that want to lead. A process
+	// that comes back under the identity of the leader leads at once.
+	Identity string
+	// Duration is how long others wait for a leader that is silent, default
+	// 15 s. RenewDeadline is when a leader that cannot renew stops, default
+	// 10 s. RetryPeriod is the time between tries, default 2 s.
+	Duration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// ErrIncomplete is a Config without what it requires.
+var ErrIncomplete = errors.New("leader election needs a client, a lease and an identity")
+
+// An Election is the wish of one process to lead. It belongs to the goroutine
+// that calls Run.
+type Election struct {
+	cfg        Config
+	leases     *client.Client[*coordinationv1.Lease]
+	namespaces *client.Client[*corev1.Namespace]
+	log        zerolog.Logger
 
 	seen sighting
 	held *coordinationv1.Lease // as this process wrote it last; nil if it does not lead
 }
 
-func newElection(cfg Config) *election {
-	return &election{
-		me: cfg.Identity, duration: cfg.LeaseDuration, renew: cfg.RenewDeadline, period: cfg.RetryPeriod,
-		leases: client.For[*coordinationv1.Lease](cfg.REST), namespaces: client.For[*corev1.Namespace](cfg.REST),
-		log: cfg.Log.With().Str("lease", LeaseName).Str("identity", cfg.Identity).Logger(),
+// New returns an Election, or ErrIncomplete.
+func New(cfg Config) (*Election, error) {
+	if cfg.REST == nil || cfg.Lease == "" || cfg.Identity == "" {
+		return nil, ErrIncomplete
 	}
+	def := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	def(&cfg.Duration, 15*time.Second)
+	def(&cfg.RenewDeadline, 10*time.Second)
+	def(&cfg.RetryPeriod, 2*time.Second)
+	return &Election{
+		cfg:        cfg,
+		leases:     client.For[*coordinationv1.Lease](cfg.REST),
+		namespaces: client.For[*corev1.Namespace](cfg.REST),
+		log:        cfg.Log.With().Str("lease", cfg.Lease).Str("identity", cfg.Identity).Logger(),
+	}, nil
 }
 
-// run calls lead whenever this process leads, with a context that ends when it
+// Run calls lead whenever this process leads, with a context that ends when it
 // does not any more, until ctx is done or lead returns an error of its own.
 // The lease is given back when lead returns.
-func (e *election) run(ctx context.Context, lead func(context.Context) error) error {
+func (e *Election) Run(ctx context.Context, lead func(context.Context) error) error {
 	for {
 		ok, err := e.acquire(ctx)
 		switch {
@@ -122,8 +152,8 @@ func (e *election) run(ctx context.Context, lead func(context.Context) error) er
 	}
 }
 
-func (e *election) wait(ctx context.Context) bool {
-	t := time.NewTimer(e.period + rand.N(e.period/5+1)) //nolint:gosec // jitter
+func (e *Election) wait(ctx context.Context) bool {
+	t := time.NewTimer(e.cfg.RetryPeriod + rand.N(e.cfg.RetryPeriod/5+1)) //nolint:gosec // jitter
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -135,7 +165,7 @@ func (e *election) wait(ctx context.Context) bool {
 
 // term leads until the lease is lost or ctx is done. Its error is one that
 // ends the election.
-func (e *election) term(ctx context.Context, lead func(context.Context) error) error {
+func (e *Election) term(ctx context.Context, lead func(context.Context) error) error {
 	e.log.Info().Msg("leading")
 	termCtx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -160,10 +190,10 @@ func (e *election) term(ctx context.Context, lead func(context.Context) error) e
 
 // keep renews the lease until ctx is done, or returns errLost when it could
 // not for the renew deadline, or when somebody else has it.
-func (e *election) keep(ctx context.Context) error {
+func (e *Election) keep(ctx context.Context) error {
 	last := time.Now()
 	for e.wait(ctx) {
-		tryCtx, cancel := context.WithDeadline(ctx, last.Add(e.renew))
+		tryCtx, cancel := context.WithDeadline(ctx, last.Add(e.cfg.RenewDeadline))
 		ok, err := e.acquire(tryCtx)
 		cancel()
 		switch {
@@ -176,7 +206,7 @@ func (e *election) keep(ctx context.Context) error {
 			return errLost // somebody else has it
 		}
 		e.log.Debug().Err(err).Msg("cannot renew lease")
-		if time.Since(last) >= e.renew {
+		if time.Since(last) >= e.cfg.RenewDeadline {
 			return errLost
 		}
 	}
@@ -184,22 +214,22 @@ func (e *election) keep(ctx context.Context) error {
 }
 
 // acquire takes or renews the lease, and tells whether this process has it.
-func (e *election) acquire(ctx context.Context) (bool, error) {
+func (e *Election) acquire(ctx context.Context) (bool, error) {
 	l := e.held
 	if l == nil {
 		var err error
-		if l, err = e.leases.Get(ctx, metav1.NamespaceSystem, LeaseName); apierrors.IsNotFound(err) {
+		if l, err = e.leases.Get(ctx, metav1.NamespaceSystem, e.cfg.Lease); apierrors.IsNotFound(err) {
 			return e.create(ctx)
 		} else if err != nil {
 			return false, err
 		}
 		now := time.Now()
 		e.seen = e.seen.see(l, now)
-		if !e.seen.free(e.me, l, e.duration, now) {
+		if !e.seen.free(e.cfg.Identity, l, e.cfg.Duration, now) {
 			return false, nil
 		}
 	}
-	up, err := e.leases.Update(ctx, claim(l, e.me, e.duration, time.Now()))
+	up, err := e.leases.Update(ctx, claim(l, e.cfg.Identity, e.cfg.Duration, time.Now()))
 	if err != nil {
 		e.held = nil // it has to be looked at again
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -212,23 +242,23 @@ func (e *election) acquire(ctx context.Context) (bool, error) {
 }
 
 // lookAgain finds out who was faster.
-func (e *election) lookAgain(ctx context.Context, mine *coordinationv1.Lease) (bool, error) {
-	l, err := e.leases.Get(ctx, metav1.NamespaceSystem, LeaseName)
+func (e *Election) lookAgain(ctx context.Context, mine *coordinationv1.Lease) (bool, error) {
+	l, err := e.leases.Get(ctx, metav1.NamespaceSystem, e.cfg.Lease)
 	if err != nil {
 		return false, fmt.Errorf("look at lease: %w", err)
 	}
 	e.seen = e.seen.see(l, time.Now())
-	if value(l.Spec.HolderIdentity) == e.me && value(mine.Spec.HolderIdentity) == e.me {
+	if value(l.Spec.HolderIdentity) == e.cfg.Identity && value(mine.Spec.HolderIdentity) == e.cfg.Identity {
 		e.held = l // a write of ours whose answer was lost
 		return true, nil
 	}
 	return false, nil
 }
 
-func (e *election) create(ctx context.Context) (bool, error) {
+func (e *Election) create(ctx context.Context) (bool, error) {
 	l := claim(&coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: LeaseName},
-	}, e.me, e.duration, time.Now())
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: e.cfg.Lease},
+	}, e.cfg.Identity, e.cfg.Duration, time.Now())
 	up, err := e.leases.Create(ctx, l)
 	if apierrors.IsNotFound(err) { // the namespace loop, which makes it, waits for this lease
 		_, err = e.namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}})
@@ -249,10 +279,10 @@ func (e *election) create(ctx context.Context) (bool, error) {
 
 // release gives the lease back, so that the next leader need not wait for its
 // end. It takes little time even if the server does not answer.
-func (e *election) release(ctx context.Context) {
+func (e *Election) release(ctx context.Context) {
 	l := e.held
 	e.held = nil
-	if l == nil || value(l.Spec.HolderIdentity) != e.me {
+	if l == nil || value(l.Spec.HolderIdentity) != e.cfg.Identity {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
