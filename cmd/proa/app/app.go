@@ -8,6 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+
+	"github.com/proa-project/proa/wasmplugins/cli"
 )
 
 // Streams are where commands write. Results go to Out, all else to Err.
@@ -34,7 +36,8 @@ and Helm work against it as they are. Policies are WebAssembly modules kept in
 the API: no webhook server, no certificate.
 
   proa up                     everything in one process, on this machine
-  proa server, proa agent     the control plane, and one agent per host`,
+  proa server, proa agent     the control plane, and one agent per host
+  proa plugin                 make, test and upload WebAssembly policies`,
 		Example: `  # Try it: control plane, scheduler, controllers and three simulated nodes
   proa up --data-dir ./proa-data --simulate-nodes 3
   kubectl --kubeconfig ./proa-data/admin.kubeconfig get nodes`,
@@ -44,7 +47,7 @@ the API: no webhook server, no certificate.
 	root.SetErr(streams.Err)
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "least severe level that is logged: debug, info, warn, error")
 	root.PersistentFlags().BoolVar(&g.logJSON, "log-json", false, "log JSON lines even to a terminal")
-	root.AddCommand(g.up(), g.server(), g.agent(), g.token(), g.image(), g.versionCommand())
+	root.AddCommand(g.up(), g.server(), g.agent(), g.token(), g.image(), cli.Command(), g.versionCommand())
 	return root
 }
 

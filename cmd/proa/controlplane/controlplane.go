@@ -281,6 +281,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, host *wasmplugins.Host, factory *informers.Factory) error {
 	run := func(f func(context.Context) error) { cp.group.Go(func() error { return ignoreCanceled(f(cp.ctx)) }) }
 
+	me := identity()
 	rest, err := cp.InProcess("controllers")
 	if err != nil {
 		return err
@@ -289,7 +290,7 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 		REST:        rest,
 		Factory:     factory,
 		Log:         component(config.Log, "controllers"),
-		Identity:    identity(),
+		Identity:    me,
 		Names:       config.Controllers,
 		LeaderElect: len(config.Etcd.Endpoints) > 0,
 		RootCA:      cp.Authority.PEM(),
@@ -302,10 +303,11 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 		return err
 	}
 	scheduler, err := scheduling.New(scheduling.Config{
-		REST:    rest,
-		Factory: factory,
-		Log:     component(config.Log, "scheduler"),
-		Metrics: metrics,
+		REST:     rest,
+		Factory:  factory,
+		Log:      component(config.Log, "scheduler"),
+		Metrics:  metrics,
+		Identity: me,
 	})
 	if err != nil {
 		return err
