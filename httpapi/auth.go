@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/request"
@@ -58,29 +55,4 @@ func (s *Server) allowed(r *http.Request, user *request.User, info *request.Info
 	default:
 		return forbidden(user, info, reason)
 	}
-}
-
-// forbidden is the answer to a user who may not.
-func forbidden(user *request.User, info *request.Info, reason string) error {
-	var gr schema.GroupResource
-	var what string
-	if info.Resource == nil {
-		what = fmt.Sprintf("User %q cannot %s path %q", user.Name, info.Verb, info.Path)
-	} else {
-		gr = info.Resource.GR()
-		resource := gr.Resource
-		if info.Subresource != "" {
-			resource += "/" + info.Subresource
-		}
-		what = fmt.Sprintf("User %q cannot %s resource %q in API group %q", user.Name, info.Verb, resource, gr.Group)
-		if info.Namespace != "" {
-			what += fmt.Sprintf(" in the namespace %q", info.Namespace)
-		} else {
-			what += " at the cluster scope"
-		}
-	}
-	if reason != "" {
-		what += ": " + reason
-	}
-	return apierrors.NewForbidden(gr, info.Name, errors.New(what))
 }

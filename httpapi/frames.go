@@ -25,16 +25,32 @@ type frames struct {
 	// send takes the place of w where each event is a message of its own.
 	send func(event []byte) error
 
+	// buf is nil while there is nothing in it: most watches idle most of the
+	// time, and there may be thousands.
 	buf     *[]byte
 	started bool // the header is written
 	broken  bool // the client is gone
 }
 
 func newFrames(w http.ResponseWriter, wt *watching) *frames {
-	return &frames{wt: wt, w: w, buf: buffers.get()}
+	return &frames{wt: wt, w: w}
 }
 
-func (f *frames) release() { buffers.put(f.buf) }
+// open returns the buffer.
+func (f *frames) open() []byte {
+	if f.buf == nil {
+		f.buf = buffers.get()
+	}
+	return *f.buf
+}
+
+// release empties the buffer and gives it back.
+func (f *frames) release() {
+	if f.buf != nil {
+		buffers.put(f.buf)
+		f.buf = nil
+	}
+}
 
 // start writes the header, once.
 func (f *frames) start() {
@@ -70,7 +86,7 @@ func (f *frames) add(kind string, item *storage.Item) bool {
 		f.fail(err)
 		return false
 	}
-	if len(*f.buf) >= flushFrom {
+	if f.buf != nil && len(*f.buf) >= flushFrom {
 		return f.flush()
 	}
 	return true
@@ -99,7 +115,7 @@ func (f *frames) frame(kind string, d document) error {
 }
 
 func (f *frames) json(kind string, object []byte) {
-	b := append(*f.buf, `{"type":"`...)
+	b := append(f.open(), `{"type":"`...)
 	b = append(b, kind...)
 	b = append(b, `","object":`...)
 	b = append(b, object...)
@@ -113,10 +129,11 @@ func (f *frames) protobuf(kind string, object []byte) error {
 	if err != nil {
 		return err
 	}
+	b := f.open()
 	if f.send == nil {
-		*f.buf = binary.BigEndian.AppendUint32(*f.buf, uint32(len(raw))) //nolint:gosec // an object is smaller
+		b = binary.BigEndian.AppendUint32(b, uint32(len(raw))) //nolint:gosec // an object is smaller
 	}
-	*f.buf = append(*f.buf, raw...)
+	*f.buf = append(b, raw...)
 	f.message()
 	return nil
 }
@@ -129,16 +146,16 @@ func (f *frames) message() {
 	if err := f.send(*f.buf); err != nil {
 		f.broken = true
 	}
-	*f.buf = (*f.buf)[:0]
+	f.release()
 }
 
 // flush writes what is in the buffer. It returns false if the client is gone.
 func (f *frames) flush() bool {
-	if f.broken || len(*f.buf) == 0 {
+	if f.broken || f.buf == nil {
 		return !f.broken
 	}
 	_, err := f.w.Write(*f.buf)
-	*f.buf = (*f.buf)[:0]
+	f.release()
 	if err != nil {
 		f.broken = true
 		return false

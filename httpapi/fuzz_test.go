@@ -134,10 +134,19 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, media uint8) {
 		ct := types[int(media)%len(types)]
 		for _, c := range [][2]string{
-			{"POST", podsPath}, {"PUT", podsPath + "/a"}, {"DELETE", podsPath + "/a"}, {"POST", podsPath + "/a/binding"}, {"POST", podsPath + "/a/eviction"},
-			{"POST", "/apis/apps/v1/namespaces/default/deployments"}, {"PUT", "/apis/apps/v1/namespaces/default/deployments/a/scale"},
-			{"POST", "/api/v1/namespaces"}, {"PUT", "/api/v1/namespaces/default/finalize"}, {"POST", "/apis/events.k8s.io/v1/namespaces/default/events"},
-			{"POST", "/apis/plugins.proa.io/v1/admissionplugins"}, {"POST", "/api/v1/nodes"}, {"POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases"},
+			{"POST", podsPath},
+			{"PUT", podsPath + "/a"},
+			{"DELETE", podsPath + "/a"},
+			{"POST", podsPath + "/a/binding"},
+			{"POST", podsPath + "/a/eviction"},
+			{"POST", "/apis/apps/v1/namespaces/default/deployments"},
+			{"PUT", "/apis/apps/v1/namespaces/default/deployments/a/scale"},
+			{"POST", "/api/v1/namespaces"},
+			{"PUT", "/api/v1/namespaces/default/finalize"},
+			{"POST", "/apis/events.k8s.io/v1/namespaces/default/events"},
+			{"POST", "/apis/plugins.proa.io/v1/admissionplugins"},
+			{"POST", "/api/v1/nodes"},
+			{"POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases"},
 		} {
 			fx.fuzzed(t, c[0], c[1]+"?dryRun=All", body, "Content-Type", ct)
 			fx.fuzzed(t, c[0], c[1]+"?dryRun=All&fieldValidation=Strict", body, "Content-Type", ct)

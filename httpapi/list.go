@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proa-project/proa/storage"
@@ -74,19 +73,6 @@ func (s *Server) find(r *http.Request, c *call, opts *listOptions, sel *selector
 		return found, expired(opts, lo.After, c.Prefix(c.info.Namespace))
 	}
 	return found, err
-}
-
-// expired is the answer to a list of a state that is forgotten.
-func expired(opts *listOptions, after, prefix string) error {
-	if opts.next == "" {
-		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
-	}
-	st := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
-		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
-		"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
-		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
-	st.ErrStatus.Continue = encodeContinue(-1, after, prefix)
-	return st
 }
 
 // listMetaOf returns the metadata of a list.

@@ -147,13 +147,6 @@ func (p *patch) apply(value []byte, into runtime.Object) (warnings []string, err
 	return warnings, err
 }
 
-// unprocessable is the answer to a patch that does not fit the object.
-func unprocessable(format string, args ...any) error {
-	st := generic(http.StatusUnprocessableEntity, "")
-	st.ErrStatus.Message = fmt.Sprintf(format, args...)
-	return st
-}
-
 // applyScale applies the patch to a scale.
 func (p *patch) applyScale(have *autoscalingv1.Scale) (*autoscalingv1.Scale, []string, error) {
 	value, err := api.Encode(have)

@@ -65,9 +65,9 @@ func writeBody(w http.ResponseWriter, r *http.Request, out *output, code int, bo
 }
 
 // Header values that all answers share. They must not be changed.
-var ( //nolint:gochecknoglobals // constants in all but name
-	contentTypes = [...][]string{{formatJSON.mediaType()}, {formatYAML.mediaType()}, {formatProtobuf.mediaType()}}
-	noCache      = []string{"no-cache, private"}
+var (
+	contentTypes = [...][]string{{formatJSON.mediaType()}, {formatYAML.mediaType()}, {formatProtobuf.mediaType()}} //nolint:gochecknoglobals // constants in all but name
+	noCache      = []string{"no-cache, private"}                                                                   //nolint:gochecknoglobals // as above
 )
 
 // compress reports whether a body is worth compressing: not for a client on

@@ -18,9 +18,6 @@ import (
 	"github.com/proa-project/proa/storage"
 )
 
-// stopGrace is how long requests under way may go on when the server stops.
-const stopGrace = 10 * time.Second
-
 // Serve answers requests from the listener, with TLS if tc is not nil, until
 // ctx is done. Then watches end, other requests may finish, and Serve returns
 // nil. It sees to it that the first namespaces are there (see Bootstrap).
@@ -64,12 +61,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, tc *tls.Config) erro
 		}
 	}
 	giveUp()
-	s.Stop()
-	graceCtx, done := context.WithTimeout(base, stopGrace)
+	s.stop()
+	graceCtx, done := context.WithTimeout(base, s.cfg.StopGrace)
 	defer done()
 	if serr := hs.Shutdown(graceCtx); serr != nil {
 		hs.Close() //nolint:errcheck,gosec // there is nothing left to do
 	}
+	s.streams.Wait()
 	for range begun { //nolint:revive // waits for its end
 	}
 	if ctx.Err() != nil {

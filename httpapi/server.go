@@ -82,6 +82,9 @@ type Config struct {
 	// RequestTimeout bounds the time for one request, watches and the like
 	// not counted; 0 means a minute.
 	RequestTimeout time.Duration
+	// StopGrace is how long requests under way may go on when Serve ends; 0
+	// means 10 seconds.
+	StopGrace time.Duration
 	// MaxBody is the largest body in bytes; 0 means 3 MiB.
 	MaxBody int64
 	// Bookmarks is the time between bookmarks of a watch; 0 means a minute.
@@ -111,6 +114,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = time.Minute
+	}
+	if c.StopGrace == 0 {
+		c.StopGrace = 10 * time.Second
 	}
 	if c.MaxBody == 0 {
 		c.MaxBody = 3 << 20

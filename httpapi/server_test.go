@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -182,17 +183,17 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestServe is the life of a server with its own listener.
-func TestServe(t *testing.T) {
+// serving is a server with its own listener, until stop is called.
+func serving(t *testing.T, grace time.Duration) (addr string, stop func()) {
+	t.Helper()
 	cert := httptest.NewUnstartedServer(nil)
 	cert.StartTLS()
 	certs := cert.TLS.Certificates
 	cert.Close()
 
 	store := newCache(t, memory.New(memory.Config{}))
-	defer store.Close()
 	s, err := httpapi.New(httpapi.Config{
-		Store: store, Resources: api.Resources(), Documents: documents(), Authenticator: byToken{}, Authorizer: allowAll{},
+		Store: store, Resources: api.Resources(), Documents: documents(), Authenticator: byToken{}, Authorizer: allowAll{}, StopGrace: grace,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -202,15 +203,33 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, l, &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12}) }()
+	stop = sync.OnceFunc(func() {
+		t.Helper()
+		cancel()
+		select {
+		case err := <-served:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the server does not stop")
+		}
+		store.Close()
+	})
+	t.Cleanup(stop)
+	return l.Addr().String(), stop
+}
 
+// TestServe is the life of a server.
+func TestServe(t *testing.T) {
+	addr, stop := serving(t, 0)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	get := func(path string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.Addr().String()+path, nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,30 +240,59 @@ func TestServe(t *testing.T) {
 		}
 		return resp
 	}
-	for {
+	for ready := false; !ready; {
 		resp := get("/readyz")
 		resp.Body.Close()
 		if resp.ProtoMajor != 2 {
 			t.Errorf("protocol is %s", resp.Proto)
 		}
-		if resp.StatusCode == http.StatusOK {
-			break
-		}
+		ready = resp.StatusCode == http.StatusOK
 	}
 	w := get(mapsPath + "?watch=1")
 	defer w.Body.Close()
-	cancel()
-	if n, err := w.Body.Read(make([]byte, 1)); n != 0 || err == nil {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Body.Read(make([]byte, 1))
+		ended <- err
+	}()
+	stop()
+	if err := <-ended; err == nil {
 		t.Error("the watch goes on")
 	}
-	select {
-	case err := <-served:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the server does not stop")
+}
+
+// TestServeStalled has a server stop although a client does not read what it
+// has asked for.
+func TestServeStalled(t *testing.T) {
+	addr, stop := serving(t, 50*time.Millisecond)
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\n\r\n")
+	if _, err := conn.Read(make([]byte, 64)); err != nil { // the header is there: the watch is under way
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for i := range 20 {
+		body := mapJSON(fmt.Sprint("m", i), `"annotations":{"a":"`+strings.Repeat("x", 250<<10)+`"}`)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+addr+mapsPath, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer alice")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusCreated {
+			t.Fatal(resp.Status)
+		}
+	}
+	stop()
 }
 
 func TestWebSocketWatch(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/registry"
+	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/storage"
 )
 
@@ -64,6 +65,8 @@ func statusOf(err error) *metav1.Status {
 	case errors.Is(err, storage.ErrCompacted):
 		errors.As(err, &rev)
 		return tooOld(rev)
+	case errors.Is(err, storage.ErrTooLarge):
+		return &apierrors.NewRequestEntityTooLargeError(storage.ErrTooLarge.Error()).ErrStatus
 	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrClosed):
 		st := apierrors.NewServiceUnavailable(err.Error())
 		st.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
@@ -146,6 +149,51 @@ func tooOld(e *storage.RevisionError) *metav1.Status {
 		return &apierrors.NewResourceExpired("too old resource version").ErrStatus
 	}
 	return &apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", e.Requested, e.Limit)).ErrStatus
+}
+
+// forbidden is the answer to a user who may not.
+func forbidden(user *request.User, info *request.Info, reason string) error {
+	var gr schema.GroupResource
+	var what string
+	if info.Resource == nil {
+		what = fmt.Sprintf("User %q cannot %s path %q", user.Name, info.Verb, info.Path)
+	} else {
+		gr = info.Resource.GR()
+		resource := gr.Resource
+		if info.Subresource != "" {
+			resource += "/" + info.Subresource
+		}
+		what = fmt.Sprintf("User %q cannot %s resource %q in API group %q", user.Name, info.Verb, resource, gr.Group)
+		if info.Namespace != "" {
+			what += fmt.Sprintf(" in the namespace %q", info.Namespace)
+		} else {
+			what += " at the cluster scope"
+		}
+	}
+	if reason != "" {
+		what += ": " + reason
+	}
+	return apierrors.NewForbidden(gr, info.Name, errors.New(what))
+}
+
+// expired is the answer to a list of a state that is forgotten.
+func expired(opts *listOptions, after, prefix string) error {
+	if opts.next == "" {
+		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	st := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+		"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+	st.ErrStatus.Continue = encodeContinue(-1, after, prefix)
+	return st
+}
+
+// unprocessable is the answer to a patch that does not fit the object.
+func unprocessable(format string, args ...any) error {
+	st := generic(http.StatusUnprocessableEntity, "")
+	st.ErrStatus.Message = fmt.Sprintf(format, args...)
+	return st
 }
 
 // fail answers a request with an error.

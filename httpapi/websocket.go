@@ -36,7 +36,7 @@ func (wt *watching) overWebSocket(ctx context.Context, w http.ResponseWriter, r 
 					discard = discard[:0]
 				}
 			}()
-			f := &frames{wt: wt, buf: buffers.get(), send: func(event []byte) error {
+			f := &frames{wt: wt, send: func(event []byte) error {
 				if wt.out.format == formatProtobuf {
 					return websocket.Message.Send(ws, event)
 				}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -208,8 +207,7 @@ func (r *Resource) matchUID(c *Call, uid string, old Stored) error {
 
 // preconditionFailed says that an object is not the one that a client means.
 func (r *Resource) preconditionFailed(c *Call, what, want, have string) error {
-	const text = "Precondition failed: %s in precondition: %s, %s in object meta: %s" // as upstream has it
-	return r.fail(c, Conflict, fmt.Errorf(text, what, want, what, have))
+	return r.fail(c, Conflict, errors.New("Precondition failed: "+what+" in precondition: "+want+", "+what+" in object meta: "+have)) //nolint:staticcheck // ST1005: upstream's text
 }
 
 // keep gives the wanted state what a call may not change.
