@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/proa-project/proa/storage"
 )
@@ -27,7 +30,7 @@ func (s *Store) explain(ctx context.Context, operation, key string, revision int
 			limit = 0
 		}
 		return &storage.RevisionError{Requested: revision, Limit: limit, Err: storage.ErrFutureRevision}
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), tooLongForWire(err):
 		return fmt.Errorf("%s %q: %w", operation, key, storage.ErrTooLarge)
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		if s.exhausted != nil {
@@ -46,4 +49,13 @@ func (s *Store) oldest() int64 {
 		return 0
 	}
 	return max(s.local.FirstRev(), 0)
+}
+
+// tooLongForWire tells whether the transport refused a message for its length:
+// what is longer than etcd's limit by some margin never reaches etcd, and comes
+// back with the code of a server that is busy, to no end. Package rpctypes has
+// no name for it.
+func tooLongForWire(err error) bool {
+	st, ok := status.FromError(err)
+	return ok && st.Code() == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max")
 }

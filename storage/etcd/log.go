@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/zap"
@@ -42,8 +43,31 @@ var inapplicable = map[string]bool{ //nolint:gochecknoglobals // a constant in a
 	"simple token is not cryptographically signed":                                         true,
 }
 
+// newDatabase is what etcd complains about until the first snapshot of a new
+// database records the term. It looks for it when it agrees with itself on a
+// version, a moment after the first start, and again a few seconds later.
+const newDatabase = "missing term information"
+
+// aboutNewDatabase are the messages that are to be expected then; with another
+// cause they are written.
+var aboutNewDatabase = map[string]bool{ //nolint:gochecknoglobals // a constant in all but name
+	"Failed to detect schema version":  true,
+	"failed to update storage version": true,
+}
+
+// expected tells whether an entry only says that the database is new.
+func expected(e zapcore.Entry, fields []zapcore.Field) bool {
+	return aboutNewDatabase[e.Message] && slices.ContainsFunc(fields, func(f zapcore.Field) bool {
+		err, ok := f.Interface.(error)
+		return ok && strings.Contains(err.Error(), newDatabase)
+	})
+}
+
 // Write implements zapcore.Core.
 func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if expected(e, fields) {
+		return nil
+	}
 	encoder := zapcore.NewMapObjectEncoder()
 	for _, f := range c.fields {
 		f.AddTo(encoder)
