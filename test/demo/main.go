@@ -214,7 +214,7 @@ func (d *demo) policies(ctx context.Context) error {
 		return err
 	}
 	d.step("a pod without limits is refused")
-	if err := d.kubectl(ctx, "apply", "-f", "test/demo/pods.yaml"); err == nil {
+	if err := d.kubectl(ctx, "apply", "-f", "test/demo/unlimited.yaml"); err == nil {
 		return errors.New("the pod without limits was admitted")
 	}
 	d.step("one with limits passes, and gets a sidecar")
