@@ -32,7 +32,6 @@ import (
 	"github.com/proa-project/proa/informers"
 	"github.com/proa-project/proa/nodeagent/simulated"
 	"github.com/proa-project/proa/openapi"
-	"github.com/proa-project/proa/scheduling"
 	"github.com/proa-project/proa/storage"
 	"github.com/proa-project/proa/wasmplugins"
 )
@@ -68,6 +67,10 @@ type Etcd struct {
 	Endpoints                 []string
 	CAFile, CertFile, KeyFile string
 }
+
+// shared tells whether other servers may use the same storage, so that loops
+// run in one of them only.
+func (c *Config) shared() bool { return len(c.Etcd.Endpoints) > 0 }
 
 // A ControlPlane is one that runs.
 type ControlPlane struct {
@@ -292,23 +295,14 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 		Log:         component(config.Log, "controllers"),
 		Identity:    me,
 		Names:       config.Controllers,
-		LeaderElect: len(config.Etcd.Endpoints) > 0,
+		LeaderElect: config.shared(),
 		RootCA:      cp.Authority.PEM(),
 		Metrics:     metrics,
 	})
 	if err != nil {
 		return err
 	}
-	if rest, err = cp.InProcess("scheduler"); err != nil {
-		return err
-	}
-	scheduler, err := scheduling.New(scheduling.Config{
-		REST:     rest,
-		Factory:  factory,
-		Log:      component(config.Log, "scheduler"),
-		Metrics:  metrics,
-		Identity: me,
-	})
+	runScheduler, err := cp.scheduler(config, me, metrics, factory)
 	if err != nil {
 		return err
 	}
@@ -329,7 +323,7 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 	}
 	run(host.Run)
 	run(manager.Run)
-	run(scheduler.Run)
+	run(runScheduler)
 	run(factory.Run)
 	return nil
 }
