@@ -236,8 +236,9 @@ func program(seed uint64) []byte {
 	m.Memory(1, 3)
 	g32, g64 := m.Global(I32, int64(int32(r.Uint32()))), m.Global(I64, r.Int64())
 	n := 1 + r.IntN(5)
+	var callees [][]byte
 	for f := range n {
-		w := &writer{r: r, g32: g32, g64: g64, callable: uint32(f)}
+		w := &writer{r: r, g32: g32, g64: g64, callees: callees}
 		results := []byte{I32}
 		if r.IntN(3) == 0 {
 			results = append(results, I64)
@@ -247,8 +248,8 @@ func program(seed uint64) []byte {
 		code := w.out
 		code = append(code, w.result()...)
 		// Parameters: two i32, one i64; locals: two i32, one i64, and loop counters.
+		callees = append(callees, results)
 		m.Func(fmt.Sprintf("f%d", f), []byte{I32, I32, I64}, results, append([]byte{I32, I32, I64}, bytes.Repeat([]byte{I32}, 4)...), code)
-		w.signatures(results)
 	}
 	return m.Bytes()
 }
@@ -258,12 +259,10 @@ type writer struct {
 	r        *rand.Rand
 	out      []byte
 	g32, g64 uint32
-	callable uint32 // functions below this index can be called
 	results  []byte
+	callees  [][]byte // results of the functions before this one
 	labels   int
 }
-
-func (w *writer) signatures([]byte) {}
 
 func (w *writer) i32() uint32 { return []uint32{0, 1, 3, 4}[w.r.IntN(4)] }
 func (w *writer) i64() uint32 { return []uint32{2, 5}[w.r.IntN(2)] }
@@ -283,6 +282,13 @@ func (w *writer) expr32(depth int) {
 	switch w.r.IntN(9) {
 	case 0:
 		w.emit(Const32(int32(w.r.Uint32())))
+		if n := len(w.callees); n > 0 && w.r.IntN(3) == 0 { // the constant is an argument
+			f := w.r.IntN(n)
+			w.emit(Get(w.i32()), Get(w.i64()), Call(uint32(f)))
+			if len(w.callees[f]) > 1 {
+				w.emit(Drop)
+			}
+		}
 	case 1:
 		w.emit(GlobalGet(w.g32))
 	case 2:
