@@ -41,8 +41,9 @@ func (w *worker) do(ctx context.Context, pod *corev1.Pod, a podworker.Action) er
 		return w.paced(ctx, w.agent.Runtime.RemoveSandbox(ctx, a.ID))
 	case podworker.Finish:
 		return w.paced(ctx, w.finish(ctx, pod))
+	default:
+		return fmt.Errorf("no action %v", a.Do)
 	}
-	return fmt.Errorf("no action %v", a.Do)
 }
 
 // paced waits a while after a failure of something that is tried again as long
@@ -64,9 +65,6 @@ func (w *worker) prepareVolumes(ctx context.Context, pod *corev1.Pod) error {
 	if err == nil {
 		err = w.volumes.Prepare(ctx, pod)
 	}
-	if err == nil {
-		err = w.agent.cgroups.make(pod)
-	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -75,6 +73,7 @@ func (w *worker) prepareVolumes(ctx context.Context, pod *corev1.Pod) error {
 		w.observed.Volumes.Failure = w.observed.Volumes.Failure.Add(time.Now(), "FailedMount", err.Error())
 		return err
 	}
+	w.agent.cgroups.add(pod)
 	w.refreshed = time.Now()
 	w.observed.Volumes = podworker.Volumes{Ready: true}
 	return nil
@@ -149,7 +148,7 @@ func (w *worker) image(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 		w.containerEvent(pod, c.Name, typ, reason, fmt.Sprintf(format, args...))
 	}
 	if !podworker.ValidImage(c.Image) {
-		err := fmt.Errorf("Failed to apply default image tag %q: couldn't parse image name %q: invalid reference format", c.Image, c.Image) //nolint:revive,staticcheck // the text that users know
+		err = fmt.Errorf("Failed to apply default image tag %q: couldn't parse image name %q: invalid reference format", c.Image, c.Image) //nolint:staticcheck // the text that users know
 		event(corev1.EventTypeWarning, "InspectFailed", "%v", err)
 		event(corev1.EventTypeWarning, "Failed", "Error: %s", podworker.InvalidImageName)
 		return "", podworker.InvalidImageName, err
@@ -163,7 +162,7 @@ func (w *worker) image(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 		event(corev1.EventTypeNormal, "Pulled", "Container image %q already present on machine", c.Image)
 		return image.ID, "", nil
 	case err != nil && c.ImagePullPolicy == corev1.PullNever:
-		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:revive,staticcheck // the text that users know
+		err = fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:staticcheck // the text that users know
 		event(corev1.EventTypeWarning, podworker.ErrImageNeverPull, "%v", err)
 		event(corev1.EventTypeWarning, "Failed", "Error: %s", podworker.ErrImageNeverPull)
 		return "", podworker.ErrImageNeverPull, err
@@ -180,8 +179,8 @@ func (w *worker) image(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 	}
 	took := time.Since(begun).Round(time.Millisecond)
 	size := int64(0)
-	if image, err := w.agent.Runtime.Image(ctx, ref); err == nil {
-		size = image.Size
+	if pulled, failed := w.agent.Runtime.Image(ctx, ref); failed == nil {
+		size = pulled.Size
 	}
 	event(corev1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.", c.Image, took, took, size)
 	return ref, "", nil

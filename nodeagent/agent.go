@@ -255,12 +255,16 @@ func (a *Agent) watchRuntime(ctx context.Context) error {
 	g.Go(func() error {
 		tick := time.NewTicker(list)
 		defer tick.Stop()
+		soon := time.NewTimer(list)
+		defer soon.Stop()
 		for {
 			a.relist(ctx)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-ready: // what happened while there was no stream
+				soon.Reset(500 * time.Millisecond)
+			case <-soon.C: // what happened until the runtime took notice of it
 			case <-tick.C:
 			case <-unsupported:
 				unsupported = nil

@@ -209,20 +209,20 @@ spec:
   containers:
   - {name: main, image: "local.test/%", imagePullPolicy: POLICY, args: [sleep, ever]}
 `
-	make := func(name, policy string) { n.create(t, strings.NewReplacer("%", name, "POLICY", policy).Replace(pod)) }
+	add := func(name, policy string) { n.create(t, strings.NewReplacer("%", name, "POLICY", policy).Replace(pod)) }
 	waits := func(reason, message string) func(p *corev1.Pod) bool {
 		return func(p *corev1.Pod) bool {
 			w := first(p).State.Waiting
 			return w != nil && w.Reason == reason && strings.Contains(w.Message, message)
 		}
 	}
-	make("never", "Never")
+	add("never", "Never")
 	n.await(t, "never", "it is never pulled", waits("ErrImageNeverPull", `Container image "local.test/never" is not present with pull policy of Never`))
-	make("missing", "IfNotPresent")
+	add("missing", "IfNotPresent")
 	n.await(t, "missing", "the pull fails", waits("ErrImagePull", "not found"))
 	n.await(t, "missing", "the pull backs off", waits("ImagePullBackOff", `Back-off pulling image "local.test/missing"`))
 	s.AddPullable("local.test/there")
-	make("there", "IfNotPresent")
+	add("there", "IfNotPresent")
 	n.await(t, "there", "it is pulled", ready)
 	n.create(t, strings.NewReplacer("%", "wrong", "POLICY", "Always", "local.test/", "LOCAL.test/No:").Replace(pod))
 	n.await(t, "wrong", "the name is no name", waits("InvalidImageName", "couldn't parse image name"))
@@ -277,7 +277,7 @@ spec:
 	if s.Sandboxes() != 0 {
 		t.Error("a sandbox was made before the volumes")
 	}
-	if _, err := secrets.Create(t.Context(), &corev1.Secret{
+	if _, err = secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "keys"}, Data: map[string][]byte{"a": []byte("one"), "b": []byte("two")},
 	}); err != nil {
 		t.Fatal(err)
@@ -285,9 +285,9 @@ spec:
 	pod := n.await(t, "web", "the pod is ready", ready)
 	dir := filepath.Join(n.config.RootDir, "pods", string(pod.UID), "volumes")
 	read := func(path string) string {
-		b, err := os.ReadFile(filepath.Join(dir, path))
-		if err != nil {
-			return err.Error()
+		b, failed := os.ReadFile(filepath.Join(dir, path))
+		if failed != nil {
+			return failed.Error()
 		}
 		return string(b)
 	}
@@ -301,8 +301,8 @@ spec:
 	}
 	poll(t, "the container writes to its volume", func() bool { return read("kubernetes.io~empty-dir/scratch/x") == "hi" })
 	for path, want := range map[string]os.FileMode{"kubernetes.io~configmap/settings/color": 0o440, "kubernetes.io~secret/keys/deep/a": 0o400} {
-		if info, err := os.Stat(filepath.Join(dir, path)); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: mode %v, want %v, %v", path, info.Mode(), want, err)
+		if info, failed := os.Stat(filepath.Join(dir, path)); failed != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: mode %v, want %v, %v", path, info.Mode(), want, failed)
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(n.config.RootDir, "log", "pods", "default_web_"+string(pod.UID), "main", "0.log"))
@@ -319,7 +319,7 @@ spec:
 	}
 
 	cm.Data = map[string]string{"color": "blue", "shape": "round"}
-	if _, err := maps.Update(t.Context(), cm); err != nil {
+	if _, err = maps.Update(t.Context(), cm); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the change reaches the volume", func() bool { return read("kubernetes.io~configmap/settings/color") == "blue" })
@@ -473,6 +473,7 @@ func TestDeletion(t *testing.T) {
 
 // TestFailures proves that an agent gets there though calls fail on the way.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"RunPodSandbox", "ImageStatus", "CreateContainer", "StartContainer", "ListContainers", "ContainerStatus", "PodSandboxStatus"} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()

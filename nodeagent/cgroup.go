@@ -138,13 +138,12 @@ func podLimits(pod *corev1.Pod) limits {
 	return l
 }
 
-// make makes the pod's group. A machine on which that is not allowed is no
+// add makes the pod's group. A machine on which that is not allowed is no
 // reason not to run the pod.
-func (c *cgroups) make(pod *corev1.Pod) error {
+func (c *cgroups) add(pod *corev1.Pod) {
 	if err := c.set(c.path(pod), podLimits(pod)); err != nil {
 		c.log.Debug().Err(err).Str("pod", pod.Name).Msg("cannot limit a pod as a whole")
 	}
-	return nil
 }
 
 func (c *cgroups) set(path string, l limits) error {

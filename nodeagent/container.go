@@ -253,10 +253,10 @@ func (w *worker) writeHosts(pod *corev1.Pod) (string, error) {
 		full = name + "." + pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + w.agent.ClusterDomain + "\t" + name
 	}
 	for _, ip := range pod.Status.PodIPs {
-		fmt.Fprintf(&b, "%s\t%s\n", ip.IP, full) //nolint:errcheck // a builder
+		fmt.Fprintf(&b, "%s\t%s\n", ip.IP, full)
 	}
 	for _, alias := range pod.Spec.HostAliases {
-		fmt.Fprintf(&b, "%s\t%s\n", alias.IP, strings.Join(alias.Hostnames, "\t")) //nolint:errcheck // a builder
+		fmt.Fprintf(&b, "%s\t%s\n", alias.IP, strings.Join(alias.Hostnames, "\t"))
 	}
 	path := filepath.Join(w.dir(), "etc-hosts")
 	return path, os.WriteFile(path, []byte(b.String()), 0o644) //nolint:gosec // containers run as any user
@@ -293,8 +293,8 @@ func readEnd(path string, limit int64) string {
 		return ""
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if info, err := f.Stat(); err == nil && info.Size() > limit {
-		if _, err := f.Seek(-limit, io.SeekEnd); err != nil {
+	if info, failed := f.Stat(); failed == nil && info.Size() > limit {
+		if _, err = f.Seek(-limit, io.SeekEnd); err != nil {
 			return ""
 		}
 	}
@@ -313,6 +313,7 @@ func oomScoreAdj(pod *corev1.Pod, c *corev1.Container, capacity corev1.ResourceL
 		return -997
 	case corev1.PodQOSBestEffort:
 		return 1000
+	default:
 	}
 	total := capacity[corev1.ResourceMemory]
 	request := c.Resources.Requests[corev1.ResourceMemory]

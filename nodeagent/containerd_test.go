@@ -24,21 +24,18 @@ import (
 )
 
 // realNode returns a running agent for a host.
-func realNode(t testing.TB, p *plane, h *hosts.Host, change ...func(*nodeagent.Config)) *node {
-	t.Helper()
+func realNode(tb testing.TB, p *plane, h *hosts.Host) *node {
+	tb.Helper()
 	l, err := h.Listen(0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	n := &node{plane: p, name: h.Name, endpoint: h.Endpoint}
 	n.config = nodeagent.Config{
 		REST: p.rest, NodeName: h.Name, NodeIPs: []string{h.IP}, RootDir: h.Dir + "/agent", Listener: l,
-		TLS: p.nodeTLS(t, h.Name, h.IP), CgroupParent: h.CgroupParent, Log: logger(t),
+		TLS: p.nodeTLS(tb, h.Name, h.IP), CgroupParent: h.CgroupParent, Log: logger(tb),
 	}
-	for _, c := range change {
-		c(&n.config)
-	}
-	n.start(t)
+	n.start(tb)
 	return n
 }
 
@@ -179,7 +176,11 @@ spec:
 		t.Errorf("pod %s on host %s", pod.Status.PodIP, pod.Status.HostIP)
 	}
 	for url, want := range map[string]string{"http://172.30.0.11:8088/": "port\n", "http://172.30.0.11:8089/": "node1\n"} {
-		resp, err := http.Get(url)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -200,14 +201,14 @@ spec:
 }
 
 // restart starts a stopped agent with a new listener.
-func (n *node) restart(t testing.TB, h *hosts.Host) {
-	t.Helper()
+func (n *node) restart(tb testing.TB, h *hosts.Host) {
+	tb.Helper()
 	l, err := h.Listen(0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	n.config.Listener = l
-	n.start(t)
+	n.start(tb)
 }
 
 // TestContainerLimits proves that what a pod asks for reaches the kernel.
@@ -349,18 +350,18 @@ spec:
 		go func() { ended <- pf.ForwardPorts() }()
 		select {
 		case <-ready:
-		case err := <-ended:
+		case err = <-ended:
 			t.Fatal(err)
 		}
 		ports, err := pf.GetPorts()
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(int(ports[0].Local)))
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(int(ports[0].Local)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Write([]byte("there and back")); err != nil {
+		if _, err = c.Write([]byte("there and back")); err != nil {
 			t.Error(err)
 		}
 		got := make([]byte, len("there and back"))
@@ -374,7 +375,7 @@ spec:
 	t.Run("strangers", func(t *testing.T) {
 		node := n.config.Listener.Addr().String()
 		for name, c := range map[string]*rest.Config{"nobody": {}, "a node": n.clientOf(t, "system:node:other", "system:nodes")} {
-			c.TLSClientConfig.Insecure = true
+			c.Insecure = true
 			rt, err := rest.TransportFor(c)
 			if err != nil {
 				t.Fatal(err)

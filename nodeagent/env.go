@@ -132,7 +132,7 @@ func (w *worker) valueFrom(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 
 // missing forgives what is not there if it is optional.
 func missing(err error, opt *bool) error {
-	_, isStatus := err.(apierrors.APIStatus) //nolint:errorlint // as it came
+	_, isStatus := err.(apierrors.APIStatus)
 	if err != nil && optional(opt) && (!isStatus || apierrors.IsNotFound(err)) {
 		return nil
 	}

@@ -76,29 +76,29 @@ type plane struct {
 	authority *pki.Authority
 }
 
-func newPlane(t testing.TB) *plane {
-	t.Helper()
+func newPlane(tb testing.TB) *plane {
+	tb.Helper()
 	cache, err := watchcache.New(context.Background(), watchcache.Config{
 		Store: memory.New(memory.Config{}), Decorate: api.SetRevision, Extract: extract,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	documents, err := openapi.Build(api.Resources(), &version.Info{Major: "1", Minor: "37"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	authority, err := pki.Open(pki.Config{Dir: t.TempDir()})
+	authority, err := pki.Open(pki.Config{Dir: tb.TempDir()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	identity, err := authority.Client("proa-server", "system:masters")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	nodes, err := authority.NodeClientTLS(identity)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	transport := &http.Transport{TLSClientConfig: nodes}
 	server, err := httpapi.New(httpapi.Config{
@@ -106,21 +106,21 @@ func newPlane(t testing.TB) *plane {
 		Nodes: transport, Log: zerolog.Nop(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := server.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
+	if err = server.Bootstrap(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		server.Stop()
 		transport.CloseIdleConnections()
-		if err := cache.Close(); err != nil {
-			t.Error(err)
+		if failed := cache.Close(); failed != nil {
+			tb.Error(failed)
 		}
 	})
 	inProcess, err := client.New(client.Config{URL: "http://in-process", Transport: client.InProcess(server)})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &plane{server: server, rest: inProcess, pods: client.For[*corev1.Pod](inProcess), authority: authority}
 }
@@ -145,17 +145,17 @@ type node struct {
 }
 
 // start starts the agent; it is stopped when the test ends.
-func (n *node) start(t testing.TB) {
-	t.Helper()
+func (n *node) start(tb testing.TB) {
+	tb.Helper()
 	r, err := cri.Dial(cri.Config{Endpoint: n.endpoint})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c := n.config
 	c.Runtime = r
 	a, err := nodeagent.New(c)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -169,31 +169,31 @@ func (n *node) start(t testing.TB) {
 		}
 		return r.Close()
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := n.stop(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 }
 
 // fakeNode returns a running agent on an in-memory runtime.
-func fakeNode(t testing.TB, change ...func(*nodeagent.Config)) (*node, *critest.Server) {
-	t.Helper()
-	s := critest.Start(t)
-	n := &node{plane: newPlane(t), endpoint: s.Endpoint(), name: "fake-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
+func fakeNode(tb testing.TB, change ...func(*nodeagent.Config)) (*node, *critest.Server) {
+	tb.Helper()
+	s := critest.Start(tb)
+	n := &node{plane: newPlane(tb), endpoint: s.Endpoint(), name: "fake-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(tb.Name()))}
 	n.config = nodeagent.Config{
-		REST: n.rest, NodeName: n.name, NodeIPs: []string{"127.0.0.1"}, RootDir: t.TempDir(),
-		CgroupParent: "/proa-test-" + n.name, Log: logger(t),
+		REST: n.rest, NodeName: n.name, NodeIPs: []string{"127.0.0.1"}, RootDir: tb.TempDir(),
+		CgroupParent: "/proa-test-" + n.name, Log: logger(tb),
 	}
 	for _, c := range change {
 		c(&n.config)
 	}
-	n.start(t)
+	n.start(tb)
 	return n, s
 }
 
-func logger(t testing.TB) zerolog.Logger {
-	t.Helper()
+func logger(tb testing.TB) zerolog.Logger {
+	tb.Helper()
 	if os.Getenv("PROA_TEST_LOG") == "debug" {
 		zerolog.TimeFieldFormat = time.RFC3339Nano
 		return zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}).With().Timestamp().Logger()
@@ -202,34 +202,34 @@ func logger(t testing.TB) zerolog.Logger {
 }
 
 // create makes a pod from YAML, bound to the node.
-func (n *node) create(t testing.TB, text string) *corev1.Pod {
-	t.Helper()
+func (n *node) create(tb testing.TB, text string) *corev1.Pod {
+	tb.Helper()
 	pod := &corev1.Pod{}
 	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	pod.Namespace = "default"
 	pod.Spec.NodeName = n.name
-	created, err := n.pods.Create(t.Context(), pod)
+	created, err := n.pods.Create(tb.Context(), pod)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return created
 }
 
 // await watches a pod until ok says so.
-func (n *node) await(t testing.TB, name, what string, ok func(*corev1.Pod) bool) *corev1.Pod {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+func (n *node) await(tb testing.TB, name, what string, ok func(*corev1.Pod) bool) *corev1.Pod {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
 	defer cancel()
 	var last *corev1.Pod
 	for {
 		pod, err := n.pods.Get(ctx, "default", name)
 		if err != nil {
 			if last == nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
-			t.Fatalf("%s: %v; the pod's last status was %s", what, err, show(last))
+			tb.Fatalf("%s: %v; the pod's last status was %s", what, err, show(last))
 		}
 		last = pod
 		if ok(pod) {
@@ -237,17 +237,17 @@ func (n *node) await(t testing.TB, name, what string, ok func(*corev1.Pod) bool)
 		}
 		w, err := n.pods.Watch(ctx, "default", metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: pod.ResourceVersion})
 		if err != nil {
-			t.Fatalf("%s: %v; the pod's status is %s", what, err, show(last))
+			tb.Fatalf("%s: %v; the pod's status is %s", what, err, show(last))
 		}
 		for {
 			e, err := w.Next(ctx)
 			if err != nil {
 				w.Close()
 				if ctx.Err() != nil {
-					t.Fatalf("%s: %v; the pod's status is %s", what, err, show(last))
+					tb.Fatalf("%s: %v; the pod's status is %s", what, err, show(last))
 				}
 				if !errors.Is(err, io.EOF) && !apierrors.IsGone(err) {
-					t.Fatal(err)
+					tb.Fatal(err)
 				}
 				break
 			}
@@ -261,25 +261,25 @@ func (n *node) await(t testing.TB, name, what string, ok func(*corev1.Pod) bool)
 }
 
 // awaitGone waits until a pod is out of the API.
-func (n *node) awaitGone(t testing.TB, name string) {
-	t.Helper()
-	poll(t, "pod "+name+" is gone", func() bool {
-		_, err := n.pods.Get(t.Context(), "default", name)
+func (n *node) awaitGone(tb testing.TB, name string) {
+	tb.Helper()
+	poll(tb, "pod "+name+" is gone", func() bool {
+		_, err := n.pods.Get(tb.Context(), "default", name)
 		return apierrors.IsNotFound(err)
 	})
 }
 
 // poll asks until the answer is yes, for a minute.
-func poll(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+func poll(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within a minute: %s", what)
+			tb.Fatalf("not within a minute: %s", what)
 		case <-tick.C:
 		}
 	}
@@ -303,11 +303,11 @@ func ready(pod *corev1.Pod) bool {
 }
 
 // events returns the reasons and messages of the events about a pod.
-func (n *node) events(t testing.TB, name string) string {
-	t.Helper()
-	list, err := client.For[*corev1.Event](n.rest).List(t.Context(), "default", metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+func (n *node) events(tb testing.TB, name string) string {
+	tb.Helper()
+	list, err := client.For[*corev1.Event](n.rest).List(tb.Context(), "default", metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var b strings.Builder
 	for _, e := range list.Items {
@@ -317,15 +317,15 @@ func (n *node) events(t testing.TB, name string) string {
 }
 
 // logs reads a container's log through the API.
-func (n *node) logs(t testing.TB, pod, query string) (string, error) {
-	t.Helper()
+func (n *node) logs(tb testing.TB, pod, query string) (string, error) {
+	tb.Helper()
 	q := map[string][]string{}
 	for part := range strings.SplitSeq(query, "&") {
 		if k, v, _ := strings.Cut(part, "="); k != "" {
 			q[k] = append(q[k], v)
 		}
 	}
-	resp, err := n.rest.Do(t.Context(), client.Request{Path: "/api/v1/namespaces/default/pods/" + pod + "/log", Query: q, Accept: "*/*"})
+	resp, err := n.rest.Do(tb.Context(), client.Request{Path: "/api/v1/namespaces/default/pods/" + pod + "/log", Query: q, Accept: "*/*"})
 	if err != nil {
 		return "", err
 	}
@@ -335,36 +335,36 @@ func (n *node) logs(t testing.TB, pod, query string) (string, error) {
 }
 
 // serve serves the API on a socket and returns how to reach it.
-func (p *plane) serve(t testing.TB) *rest.Config {
-	t.Helper()
+func (p *plane) serve(tb testing.TB) *rest.Config {
+	tb.Helper()
 	s := httptest.NewServer(p.server)
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return &rest.Config{Host: s.URL}
 }
 
-func mustParse(t testing.TB, s string) *url.URL {
-	t.Helper()
+func mustParse(tb testing.TB, s string) *url.URL {
+	tb.Helper()
 	u, err := url.Parse(s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return u
 }
 
 // nodeTLS returns what a node's server is configured with.
-func (p *plane) nodeTLS(t testing.TB, name, ip string) *tls.Config {
-	t.Helper()
+func (p *plane) nodeTLS(tb testing.TB, name, ip string) *tls.Config {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{IPAddresses: []net.IP{net.ParseIP(ip)}}, key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cert, err := p.authority.SignNodeServing(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	block, _ := pem.Decode(cert)
 	return &tls.Config{
@@ -374,11 +374,11 @@ func (p *plane) nodeTLS(t testing.TB, name, ip string) *tls.Config {
 }
 
 // clientOf returns how a user of the cluster introduces itself.
-func (p *plane) clientOf(t testing.TB, user, group string) *rest.Config {
-	t.Helper()
+func (p *plane) clientOf(tb testing.TB, user, group string) *rest.Config {
+	tb.Helper()
 	pair, err := p.authority.Client(user, group)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: pair.Certificate, KeyData: pair.Key}}
 }

@@ -57,15 +57,18 @@ func TestCgroupMounts(t *testing.T) {
 		{"version 2", "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n", "/sys/fs/cgroup", map[string]string{}},
 		{
 			"version 1", "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\n",
-			"", map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct", "memory": "/sys/fs/cgroup/memory", "pids": "/sys/fs/cgroup/pids"},
+			"",
+			map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct", "memory": "/sys/fs/cgroup/memory", "pids": "/sys/fs/cgroup/pids"},
 		},
 		{
 			"both, memory in 1", "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n",
-			"", map[string]string{"memory": "/sys/fs/cgroup/memory"},
+			"",
+			map[string]string{"memory": "/sys/fs/cgroup/memory"},
 		},
 		{
 			"both, memory in 2", "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\n",
-			"/sys/fs/cgroup/unified", map[string]string{},
+			"/sys/fs/cgroup/unified",
+			map[string]string{},
 		},
 		{"neither", "proc /proc proc rw 0 0\n", "", map[string]string{}},
 	}
@@ -122,9 +125,7 @@ func TestCgroupVersion2(t *testing.T) {
 	if got := c.path(pod); got != "/kubepods/podu" {
 		t.Errorf("path of a guaranteed pod: %s", got)
 	}
-	if err := c.make(pod); err != nil {
-		t.Fatal(err)
-	}
+	c.add(pod)
 	for name, want := range map[string]string{
 		"kubepods/podu/memory.max": "1048576", "kubepods/podu/cpu.max": "50000 100000", "kubepods/podu/cpu.weight": "20",
 		"kubepods/cgroup.subtree_control": "+io",
@@ -136,7 +137,7 @@ func TestCgroupVersion2(t *testing.T) {
 }
 
 func TestProbeAddress(t *testing.T) {
-	target := target{ip: "10.0.0.1", container: &corev1.Container{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}}
+	at := target{ip: "10.0.0.1", container: &corev1.Container{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}}
 	for _, tt := range []struct {
 		host string
 		port intstr.IntOrString
@@ -149,7 +150,7 @@ func TestProbeAddress(t *testing.T) {
 		{"", intstr.FromInt32(0), ""},
 		{"", intstr.FromInt32(70000), ""},
 	} {
-		got, err := target.address(tt.host, tt.port)
+		got, err := at.address(tt.host, tt.port)
 		if got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%q %v: %q, %v, want %q", tt.host, tt.port, got, err, tt.want)
 		}

@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -164,9 +165,7 @@ func (n *nodeClient) labels() map[string]string {
 		corev1.LabelHostname: n.agent.NodeName, corev1.LabelOSStable: system, corev1.LabelArchStable: arch,
 		"beta.kubernetes.io/os": system, "beta.kubernetes.io/arch": arch,
 	}
-	for k, v := range n.agent.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, n.agent.Labels)
 	return labels
 }
 

@@ -100,18 +100,20 @@ func (p *probes) start(ctx context.Context, pod *corev1.Pod, c *corev1.Container
 			}
 		})
 	}
-	for kind, spec := range map[string]*corev1.Probe{"Readiness": c.ReadinessProbe, "Liveness": c.LivenessProbe} {
+	after := func(spec *corev1.Probe, check func(context.Context, *corev1.Probe)) {
 		if spec == nil {
-			continue
+			return
 		}
 		p.group.Go(func() {
 			select {
 			case <-ctx.Done():
 			case <-started:
-				r.repeat(ctx, kind, spec)
+				check(ctx, spec)
 			}
 		})
 	}
+	after(c.ReadinessProbe, r.readiness)
+	after(c.LivenessProbe, r.liveness)
 }
 
 // address returns where the pod's containers listen.
@@ -219,46 +221,63 @@ func threshold(n int32, def int) int {
 	return int(n)
 }
 
-// repeat checks again and again, and says when the answer has changed for good.
-func (r *probeRun) repeat(ctx context.Context, kind string, p *corev1.Probe) {
+// liveness checks until the container must be restarted.
+func (r *probeRun) liveness(ctx context.Context, p *corev1.Probe) {
 	if !r.delay(ctx, p) {
 		return
 	}
-	successes, failures, wait := 0, 0, soonest
-	ready := r.probes.results()[r.id].Ready
-	begun := time.Now()
-	for {
+	for failures := 0; ; {
 		err := r.check(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			successes, failures = successes+1, 0
+			failures = 0
 		} else {
-			successes, failures = 0, failures+1
+			failures++
+			r.unhealthy("Liveness", err)
+		}
+		if failures >= threshold(p.FailureThreshold, 3) {
+			r.fail("liveness", p)
+			return
+		}
+		if !pause(ctx, period(p)) {
+			return
+		}
+	}
+}
+
+// readiness checks for ever, and says when the answer has changed for good.
+func (r *probeRun) readiness(ctx context.Context, p *corev1.Probe) {
+	if !r.delay(ctx, p) {
+		return
+	}
+	ready := r.probes.results()[r.id].Ready
+	successes, failures, wait, begun := 0, 0, soonest, time.Now()
+	for {
+		err := r.check(ctx, p)
+		if ctx.Err() != nil {
+			return
 		}
 		next := period(p)
 		switch {
-		case kind == "Liveness":
-			if err != nil {
-				r.unhealthy(kind, err)
+		case err == nil:
+			successes, failures = successes+1, 0
+			if !ready && successes >= threshold(p.SuccessThreshold, 1) {
+				ready = true
+				r.probes.set(r.id, func(b *podworker.Probe) { b.Ready = true })
 			}
-			if failures >= threshold(p.FailureThreshold, 3) {
-				r.fail("liveness", p)
-				return
-			}
-		case err == nil && !ready && successes >= threshold(p.SuccessThreshold, 1):
-			ready = true
-			r.probes.set(r.id, func(b *podworker.Probe) { b.Ready = true })
-		case err != nil && ready:
-			r.unhealthy(kind, err)
+		case ready:
+			successes, failures = 0, failures+1
+			r.unhealthy("Readiness", err)
 			if failures >= threshold(p.FailureThreshold, 3) {
 				ready = false
 				r.probes.set(r.id, func(b *podworker.Probe) { b.Ready = false })
 			}
-		case err != nil:
-			if wait >= period(p) || time.Since(begun) >= period(p) {
-				r.unhealthy(kind, err)
+		default:
+			successes = 0
+			if time.Since(begun) >= period(p) { // before that it is no news
+				r.unhealthy("Readiness", err)
 			}
 			next, wait = wait, min(2*wait, period(p))
 		}

@@ -99,19 +99,26 @@ func (a *Agent) Instance(_ context.Context, namespace, name, containerName strin
 		}
 	}
 	if newest == nil {
-		reason := "ContainerCreating"
-		for _, s := range append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
-			if s.Name == containerName && s.State.Waiting != nil && s.State.Waiting.Reason != "" {
-				reason = s.State.Waiting.Reason
-				if s.State.Waiting.Message != "" {
-					return streaming.Instance{}, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: %s", containerName, name, s.State.Waiting.Message))
-				}
-			}
-		}
-		return streaming.Instance{}, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: %s", containerName, name, reason))
+		return streaming.Instance{}, apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is waiting to start: %s", containerName, name, whyWaiting(pod, containerName)))
 	}
 	id := newest.ID
 	return streaming.Instance{ID: id, Log: w.logPath(containerName, newest.Attempt), Running: func(context.Context) bool { return w.runs(id) }}, nil
+}
+
+// whyWaiting returns what the API says of a container that has not started.
+func whyWaiting(pod *corev1.Pod, name string) string {
+	for _, s := range append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+		if s.Name != name || s.State.Waiting == nil {
+			continue
+		}
+		if s.State.Waiting.Message != "" {
+			return s.State.Waiting.Message
+		}
+		if s.State.Waiting.Reason != "" {
+			return s.State.Waiting.Reason
+		}
+	}
+	return "ContainerCreating"
 }
 
 // terminated tells whether the API shows a container as ended, rather than as

@@ -121,18 +121,18 @@ func (c *cached[T]) get(ctx context.Context, namespace, name string) (T, error) 
 	}
 	c.mu.Unlock()
 	if apierrors.IsNotFound(a.err) {
-		return a.obj, &notFound{fmt.Sprintf("%s %q not found", c.kind, name)}
+		return a.obj, &notFoundError{fmt.Sprintf("%s %q not found", c.kind, name)}
 	}
 	return a.obj, a.err
 }
 
-// A notFound is an apierrors.IsNotFound with the text that users know.
-type notFound struct{ text string }
+// A notFoundError is an apierrors.IsNotFound with the text that users know.
+type notFoundError struct{ text string }
 
-func (e *notFound) Error() string { return e.text }
+func (e *notFoundError) Error() string { return e.text }
 
 // Status makes it an apierrors.APIStatus.
-func (e *notFound) Status() metav1.Status {
+func (e *notFoundError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404, Message: e.text}
 }
 

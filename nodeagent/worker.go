@@ -207,10 +207,11 @@ func (w *worker) step(ctx context.Context) (wake *time.Time, done bool) {
 			}
 		}
 		return &at, false
+	default:
+		w.log.Debug().Stringer("action", action).Msg("acting")
+		w.act(ctx, pod, action)
+		return nil, false
 	}
-	w.log.Debug().Stringer("action", action).Msg("acting")
-	w.act(ctx, pod, action)
-	return nil, false
 }
 
 // look brings observed up to date with the runtime if something happened there.
@@ -267,6 +268,7 @@ func (w *worker) act(ctx context.Context, pod *corev1.Pod, a podworker.Action) {
 			w.interrupt = nil
 			w.mu.Unlock()
 		}()
+	default: // done before anybody could care
 	}
 	err := w.do(ctx, pod, a)
 	if a.Do != podworker.PrepareVolumes && a.Do != podworker.EnsureImage {

@@ -13,8 +13,9 @@ import (
 // it always returns an error. A runtime may repeat old events at first. Without
 // events (CRI-O and containerd before 1.7) the error wraps ErrUnsupported.
 //
-// ready is called once the stream stands: what changes after is reported, what
-// changed before must be asked for.
+// ready is called when the runtime was asked for the stream. What changes
+// before it has taken notice, a moment later, is not reported: the caller asks
+// for everything once then, and again now and then.
 func (r *Runtime) Events(ctx context.Context, ready func(), changed func(types.UID, time.Time)) error {
 	stream, err := r.rt.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {

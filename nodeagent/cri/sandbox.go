@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -55,9 +56,7 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id string) error {
 // each container's request, so it depends only on its arguments.
 func sandboxConfig(pod *corev1.Pod, o *SandboxOptions) *runtimeapi.PodSandboxConfig {
 	annotations := map[string]string{"kubernetes.io/config.source": "api"}
-	for k, v := range pod.Annotations {
-		annotations[k] = v
-	}
+	maps.Copy(annotations, pod.Annotations)
 	c := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID),

@@ -105,7 +105,7 @@ func (s *Server) StartContainer(_ context.Context, req *runtimeapi.StartContaine
 		s.emit(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 		return nil, status.Error(codes.Unknown, c.message)
 	}
-	log, err := os.OpenFile(filepath.Join(c.sandbox.config.LogDirectory, c.config.LogPath), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	log, err := os.OpenFile(filepath.Join(c.sandbox.config.LogDirectory, c.config.LogPath), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640) //nolint:gosec // as runtimes make it
 	if err != nil {
 		return nil, status.Errorf(codes.Unknown, "failed to create container log: %v", err)
 	}
@@ -255,7 +255,7 @@ func (c *container) do(verb string, args []string, out, errs io.Writer) (code in
 			fmt.Fprintln(errs, err) //nolint:errcheck // only a log
 			return 1, true
 		}
-		out.Write(b) //nolint:errcheck // only a log
+		out.Write(b) //nolint:errcheck,gosec // only a log
 	case "write":
 		if err := os.WriteFile(c.hostPath(first), []byte(strings.Join(args[1:], " ")), 0o644); err != nil { //nolint:gosec // a test's file
 			fmt.Fprintln(errs, err) //nolint:errcheck // only a log

@@ -62,11 +62,11 @@ type sandbox struct {
 }
 
 // Start starts a Server that ends with the test.
-func Start(t testing.TB) *Server {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "critest-") // t.TempDir is too long for a socket
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "critest-") //nolint:usetesting // that folder's name is too long for a socket
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s := &Server{
 		dir: dir, sandboxes: map[string]*sandbox{}, containers: map[string]*container{},
@@ -78,9 +78,9 @@ func Start(t testing.TB) *Server {
 	s.AddImage(Web, "65532")
 	s.AddImage(NonRoot, "65532")
 	if err := s.Serve(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		s.Kill()
 		s.mu.Lock()
 		for _, c := range s.containers {
@@ -89,7 +89,7 @@ func Start(t testing.TB) *Server {
 		s.mu.Unlock()
 		s.programs.Wait()
 		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return s
@@ -117,7 +117,7 @@ func (s *Server) Serve() error {
 	s.mu.Unlock()
 	go func() {
 		defer close(served)
-		g.Serve(l) //nolint:errcheck // it ends when stopped
+		g.Serve(l) //nolint:errcheck,gosec // it ends when stopped
 	}()
 	return nil
 }

@@ -3,6 +3,7 @@ package critest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,7 @@ type Target struct {
 // Suite proves that a runtime, and this project's client of it, do what the
 // node agent counts on.
 func Suite(t *testing.T, target Target) {
+	t.Helper()
 	s := suite{target}
 	t.Run("version", s.version)
 	t.Run("images", s.images)
@@ -85,7 +87,7 @@ func (b *box) create(t *testing.T, name string, change func(*cri.ContainerOption
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(b.options.LogDir, name), 0o755); err != nil { //nolint:gosec // a test's folder
+	if err = os.MkdirAll(filepath.Join(b.options.LogDir, name), 0o755); err != nil { //nolint:gosec // a test's folder
 		t.Fatal(err)
 	}
 	o := cri.ContainerOptions{
@@ -197,7 +199,7 @@ func (s suite) sandbox(t *testing.T) {
 		t.Errorf("pods: %+v, %v", all, err)
 	}
 	for range 2 { // the second time it changes nothing
-		if err := s.Runtime.StopSandbox(t.Context(), b.id); err != nil {
+		if err = s.Runtime.StopSandbox(t.Context(), b.id); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 	}
@@ -206,7 +208,7 @@ func (s suite) sandbox(t *testing.T) {
 		t.Errorf("stopped: %+v, %v", p, err)
 	}
 	for range 2 {
-		if err := s.Runtime.RemoveSandbox(t.Context(), b.id); err != nil {
+		if err = s.Runtime.RemoveSandbox(t.Context(), b.id); err != nil {
 			t.Errorf("remove: %v", err)
 		}
 	}
@@ -264,7 +266,7 @@ func (s suite) stop(t *testing.T) {
 	obeys, deaf := b.start(t, "obeys", "print", "up", ",", "sleep", "ever"), b.start(t, "deaf", "print", "up", ",", "deaf", "ever")
 	for _, name := range []string{"obeys", "deaf"} { // it must have come so far as to hear the signal
 		poll(t, func() bool {
-			out, _ := os.ReadFile(filepath.Join(b.options.LogDir, name, "2.log")) //nolint:errcheck,gosec // it may not be there yet
+			out, _ := os.ReadFile(filepath.Join(b.options.LogDir, name, "2.log")) //nolint:gosec // it may not be there yet
 			return strings.Contains(string(out), "up")
 		})
 	}
@@ -355,26 +357,39 @@ func (s suite) events(t *testing.T) {
 	}()
 	<-ready
 	b := s.box(t)
-	await := func(what string) {
-		t.Helper()
-		limit := time.NewTimer(30 * time.Second)
+	// next returns whether an event of the pod came within a time
+	next := func(within time.Duration) bool {
+		limit := time.NewTimer(within)
 		defer limit.Stop()
 		for {
 			select {
 			case uid := <-changed:
 				if uid == b.pod.UID {
-					return
+					return true
 				}
 			case <-limit.C:
-				t.Fatalf("no event when %s", what)
+				return false
 			}
 		}
 	}
-	await("a sandbox started")
+	// the stream may come to stand a little after it was asked for
+	came := next(time.Second)
+	for i := 0; !came && i < 20; i++ {
+		b.start(t, fmt.Sprint("first-", i), "exit", "0")
+		came = next(time.Second)
+	}
+	if !came {
+		t.Fatal("no event when containers start")
+	}
 	id := b.start(t, "main", "sleep", "300ms")
-	await("a container was created")
-	b.await(t, id, podworker.Exited)
-	await("a container stopped")
+	if !next(30 * time.Second) {
+		t.Fatal("no event when a container is created")
+	}
+	for b.get(t, id).State != podworker.Exited {
+		if !next(30 * time.Second) {
+			t.Fatal("no event when a container stops")
+		}
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("events ended with %v, want Canceled", err)

@@ -176,7 +176,7 @@ func (i *Identity) exchange(ctx context.Context, transport http.RoundTripper, ca
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	var answer struct{ Certificate, ServingCertificate, CA string }
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer); err != nil {
+	if err = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer); err != nil {
 		return fmt.Errorf("read the answer to joining: %w", err)
 	}
 	p, err := parse(ca, []byte(answer.Certificate), clientPEM, []byte(answer.ServingCertificate), servingPEM)
@@ -227,7 +227,7 @@ func parse(ca, cert, key, servingCert, servingKey []byte) (*pairs, error) {
 func load(c Config) (*pairs, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{caFile, clientCert, clientKey, servingCert, servingKey} {
-		b, err := os.ReadFile(filepath.Join(c.Dir, name))
+		b, err := os.ReadFile(filepath.Join(c.Dir, name)) //nolint:gosec // the folder of the node's own keys
 		if err != nil {
 			return nil, err
 		}

@@ -38,8 +38,8 @@ func server(t *testing.T) (*pki.Authority, string) {
 		case r.Header.Get("Authorization") == "Bearer abcdef.0123456789abcdef":
 			state.User = &request.User{Name: "system:bootstrap:abcdef", Groups: []string{"system:bootstrappers"}}
 		case len(r.TLS.PeerCertificates) > 0:
-			if _, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: a.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-				http.Error(w, err.Error(), http.StatusUnauthorized)
+			if _, failed := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: a.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); failed != nil {
+				http.Error(w, failed.Error(), http.StatusUnauthorized)
 				return
 			}
 			c := r.TLS.PeerCertificates[0].Subject

@@ -6,14 +6,14 @@ import corev1 "k8s.io/api/core/v1"
 // has limits of CPU and memory that its requests, where given, equal;
 // BestEffort if none asks for either; else Burstable.
 func QOS(pod *corev1.Pod) corev1.PodQOSClass {
-	guaranteed, any := true, false
+	guaranteed, asks := true, false
 	look := func(containers []corev1.Container) {
 		for i := range containers {
 			r := &containers[i].Resources
 			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 				request, limit := r.Requests[name], r.Limits[name]
 				if !request.IsZero() || !limit.IsZero() {
-					any = true
+					asks = true
 				}
 				if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
 					guaranteed = false
@@ -24,7 +24,7 @@ func QOS(pod *corev1.Pod) corev1.PodQOSClass {
 	look(pod.Spec.InitContainers)
 	look(pod.Spec.Containers)
 	switch {
-	case !any:
+	case !asks:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

@@ -66,7 +66,7 @@ func play(t *testing.T, text string) string {
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
 		var printed strings.Builder
-		for _, line := range strings.Split(commands, "\n") {
+		for line := range strings.SplitSeq(commands, "\n") {
 			if strings.HasPrefix(line, "#") {
 				continue
 			}

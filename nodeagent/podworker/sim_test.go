@@ -173,6 +173,7 @@ func (s *sim) do(a Action) error {
 		s.o.Gone = true
 	case Done:
 		s.done = true
+	default:
 	}
 	return nil
 }

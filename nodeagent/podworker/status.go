@@ -85,6 +85,7 @@ func (v *view) phase(over, initialized bool, s *corev1.PodStatus) corev1.PodPhas
 	switch v.pod.Status.Phase {
 	case corev1.PodFailed, corev1.PodSucceeded:
 		return v.pod.Status.Phase // an end is the end
+	default:
 	}
 	waiting, failed := 0, 0
 	for _, c := range s.ContainerStatuses {

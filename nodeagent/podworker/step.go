@@ -135,7 +135,8 @@ func (v *view) stopBroken() Action {
 			if !live(i.State) {
 				continue
 			}
-			grace, reason := v.podGrace(), ""
+			var reason string
+			grace := v.podGrace()
 			p := v.o.Probes[i.ID]
 			switch {
 			case n > 0:

@@ -19,8 +19,8 @@ func (v *view) stop(after func() Action) Action {
 		slices.Sort(ids)
 		return Action{Do: StopContainers, IDs: ids, Grace: v.grace()}
 	}
-	for i := len(v.pod.Spec.InitContainers) - 1; i >= 0; i-- {
-		name := v.pod.Spec.InitContainers[i].Name
+	for _, v0 := range slices.Backward(v.pod.Spec.InitContainers) {
+		name := v0.Name
 		for _, c := range v.o.instances(name) {
 			if live(c.State) {
 				return Action{Do: StopContainers, Container: name, IDs: []string{c.ID}, Grace: v.grace()}

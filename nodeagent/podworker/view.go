@@ -117,6 +117,7 @@ func (v *view) finished() ending {
 	switch v.pod.Status.Phase {
 	case corev1.PodFailed, corev1.PodSucceeded:
 		return byPhase
+	default:
 	}
 	if d := v.deadline(); !d.IsZero() && !d.After(v.now) {
 		return byDeadline

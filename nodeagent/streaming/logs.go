@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func ReadLog(ctx context.Context, w io.Writer, path string, o LogOptions, runnin
 	}
 	defer f.Close() //nolint:errcheck // only read
 	if o.Tail >= 0 {
-		if err := seekTail(f, o.Tail); err != nil {
+		if err = seekTail(f, o.Tail); err != nil {
 			return err
 		}
 	}
@@ -66,16 +67,16 @@ func seekTail(f *os.File, n int64) error {
 	for end := size; end > 0; {
 		start := max(0, end-block)
 		b := buf[:end-start]
-		if _, err := f.ReadAt(b, start); err != nil && !errors.Is(err, io.EOF) {
+		if _, err = f.ReadAt(b, start); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		for i := len(b) - 1; i >= 0; i-- {
-			if b[i] != '\n' {
+		for i, v := range slices.Backward(b) {
+			if v != '\n' {
 				continue
 			}
 			if at := start + int64(i) + 1; at < size { // not the end of the last line
 				if lines++; lines == n {
-					_, err := f.Seek(at, io.SeekStart)
+					_, err = f.Seek(at, io.SeekStart)
 					return err
 				}
 			}
@@ -105,9 +106,9 @@ func (p *logPrinter) copy(ctx context.Context, f *os.File, running func(context.
 		if n > 0 {
 			idle = 0
 			pending = append(pending, buf[:n]...)
-			rest, err := p.lines(pending)
-			if err != nil {
-				return err
+			rest, failed := p.lines(pending)
+			if failed != nil {
+				return failed
 			}
 			pending = append(pending[:0], rest...)
 			continue
@@ -179,13 +180,13 @@ func (p *logPrinter) line(b []byte) error {
 	first, _, _ := bytes.Cut(tag, []byte(":"))
 	partial := string(first) == "P"
 	if p.o.Timestamps && p.bol {
-		if err := p.write(append(stamp[:len(stamp):len(stamp)], ' ')); err != nil {
+		if err := p.write(append(slices.Clip(stamp), ' ')); err != nil {
 			return err
 		}
 	}
 	p.bol = !partial
 	if !partial {
-		text = append(text[:len(text):len(text)], '\n')
+		text = append(slices.Clip(text), '\n')
 	}
 	return p.write(text)
 }

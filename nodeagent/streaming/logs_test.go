@@ -53,7 +53,8 @@ func TestReadLog(t *testing.T) {
 		{"limit", LogOptions{Tail: -1, Limit: 6}, "one\noo"},
 		{"limit at a line's end", LogOptions{Tail: -1, Limit: 4}, "one\n"},
 		{
-			"timestamps", LogOptions{Tail: -1, Timestamps: true, Since: at(2)},
+			"timestamps",
+			LogOptions{Tail: -1, Timestamps: true, Since: at(2)},
 			"2026-01-01T00:00:02.000000001Z a long line\n2026-01-01T00:00:03.000000001Z \n2026-01-01T00:00:04.000000001Z last\n",
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -131,9 +132,7 @@ func (s *Set) configMap(ctx context.Context, out map[string]file, namespace, nam
 	for k, v := range c.Data {
 		data[k] = []byte(v)
 	}
-	for k, v := range c.BinaryData {
-		data[k] = v
-	}
+	maps.Copy(data, c.BinaryData)
 	return pick(out, data, items, mode, optional, "configmap")
 }
 

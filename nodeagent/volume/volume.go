@@ -12,13 +12,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"golang.org/x/sys/unix"
 )
 
 // Sources is where contents come from. Its errors go into events; one that
@@ -139,9 +139,9 @@ func (s *Set) Remove() error {
 	if err != nil {
 		return err
 	}
-	for i := len(mounts) - 1; i >= 0; i-- {
-		if err := unix.Unmount(mounts[i], unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %q: %w", mounts[i], err)
+	for _, mount := range slices.Backward(mounts) {
+		if err := unix.Unmount(mount, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %q: %w", mount, err)
 		}
 	}
 	return os.RemoveAll(s.Dir)
@@ -222,11 +222,8 @@ func hostPath(h *corev1.HostPathVolumeSource) error {
 		case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate:
 			return os.MkdirAll(h.Path, 0o755) //nolint:gosec // as documented
 		case corev1.HostPathFileOrCreate:
-			f, err := os.OpenFile(h.Path, os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // as documented
-			if err != nil {
-				return err
-			}
-			return f.Close()
+			return os.WriteFile(h.Path, nil, 0o644) //nolint:gosec // as documented
+		default:
 		}
 	} else if err != nil {
 		return err

@@ -118,7 +118,7 @@ func TestPrepareErrors(t *testing.T) {
 	}
 	t.Run("socket", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s")
-		l, err := net.Listen("unix", path)
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 		if err != nil {
 			t.Fatal(err)
 		}

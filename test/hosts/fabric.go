@@ -61,12 +61,12 @@ func outside() (int, error) {
 		return 0, fmt.Errorf("make a folder: %w", err)
 	}
 	defer remove(dir)
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600) //nolint:gosec // in our own folder
 	if err != nil {
 		return 0, fmt.Errorf("make a lock: %w", err)
 	}
 	defer lock.Close() //nolint:errcheck // the lock goes with the process
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+	if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("lock %q: %w", lock.Name(), err)
 	}
 	self, err := os.Executable()
@@ -94,14 +94,13 @@ func outside() (int, error) {
 	for {
 		select {
 		case err := <-ended:
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				return max(exit.ExitCode(), 1), nil
 			}
 			return 0, err
 		case s := <-signals:
 			if s == syscall.SIGTERM {
-				cmd.Process.Signal(s) //nolint:errcheck // it may have ended
+				cmd.Process.Signal(s) //nolint:errcheck,gosec // it may have ended
 			}
 		}
 	}
@@ -171,14 +170,14 @@ func (f *Fabric) IP() string { return fabricIP }
 
 // New returns the fabric that the test runs in, with the runtime built. It
 // skips the test where there is no root.
-func New(t testing.TB) *Fabric {
-	t.Helper()
+func New(tb testing.TB) *Fabric {
+	tb.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root for network namespaces and containerd: run the test as root")
+		tb.Skip("needs root for network namespaces and containerd: run the test as root")
 	}
-	f, err := Open(t.Context())
+	f, err := Open(tb.Context())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return f
 }
@@ -231,7 +230,7 @@ func BuildRuntime(ctx context.Context) (string, error) {
 // removeLeftovers removes what fabrics left behind that did not end by
 // themselves: their lock is free.
 func removeLeftovers() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*")) //nolint:errcheck // a constant pattern
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range dirs {
 		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0) //nolint:gosec // ours by its name
 		if err != nil {
@@ -243,13 +242,13 @@ func removeLeftovers() {
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			remove(dir)
 		}
-		lock.Close() //nolint:errcheck // nothing was written
+		lock.Close() //nolint:errcheck,gosec // nothing was written
 	}
 }
 
 // remove removes a fabric's cgroups and folder. All its processes are gone.
 func remove(dir string) {
-	tops, _ := filepath.Glob(filepath.Join(cgroupTop, "*", filepath.Base(dir))) //nolint:errcheck // a constant pattern
+	tops, _ := filepath.Glob(filepath.Join(cgroupTop, "*", filepath.Base(dir)))
 	for _, top := range append(tops, filepath.Join(cgroupTop, filepath.Base(dir))) {
 		removeCgroups(top)
 	}

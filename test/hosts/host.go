@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,18 +44,18 @@ type Host struct {
 
 // Start makes host n, 1 or more, with containerd running and the test images
 // imported. It is powered off when the test ends.
-func (f *Fabric) Start(t testing.TB, n int) *Host {
-	t.Helper()
-	h, err := f.Add(t.Context(), n)
+func (f *Fabric) Start(tb testing.TB, n int) *Host {
+	tb.Helper()
+	h, err := f.Add(tb.Context(), n)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("containerd of %s said:\n%s", h.Name, h.log(40))
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("containerd of %s said:\n%s", h.Name, h.log(40))
 		}
 		if err := h.Remove(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return h
@@ -88,7 +89,7 @@ func (f *Fabric) Add(ctx context.Context, n int) (*Host, error) {
 // boot is the first program on a host: it mounts what is the host's own, says
 // that it is up, and reaps orphans.
 const boot = `
-mount --make-rslave / && mount --make-rshared / && mount -t proc proc /proc && hostname "$1" || exit 1
+mount --make-rslave / && mount --make-rshared / && mount -t proc none /proc && hostname "$1" || exit 1
 echo up
 while :; do sleep 3600 & wait $!; done
 `
@@ -162,7 +163,7 @@ func (h *Host) PowerOff() error {
 	if err := h.init.Process.Kill(); err != nil {
 		return fmt.Errorf("power off %s: %w", h.Name, err)
 	}
-	h.init.Wait() //nolint:errcheck // it was killed
+	h.init.Wait() //nolint:errcheck,gosec // it was killed
 	h.init = nil
 	if h.daemon != nil {
 		h.daemon.Wait() //nolint:errcheck // it was killed
@@ -181,7 +182,7 @@ func (h *Host) Remove() error {
 		return err
 	}
 	top := strings.TrimSuffix(h.CgroupParent, "/kubepods")
-	dirs, _ := filepath.Glob(filepath.Join(cgroupTop, "*") + top) //nolint:errcheck // a constant pattern
+	dirs, _ := filepath.Glob(filepath.Join(cgroupTop, "*") + top)
 	for _, dir := range append(dirs, cgroupTop+top) {
 		removeCgroups(dir)
 	}
@@ -196,8 +197,8 @@ func unmountBelow(dir string) {
 		return
 	}
 	lines := strings.Split(string(b), "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		if f := strings.Fields(lines[i]); len(f) > 1 && strings.HasPrefix(f[1], dir+"/") {
+	for _, line := range slices.Backward(lines) {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], dir+"/") {
 			unix.Unmount(f[1], unix.MNT_DETACH) //nolint:errcheck // best effort
 		}
 	}

@@ -60,8 +60,7 @@ func Build(ctx context.Context, cache string) ([]string, error) {
 func build(ctx context.Context, cache string, r recipe) (string, error) {
 	source := filepath.Join(sourceDir(), r.program)
 	h := sha256.New()
-	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, r)
-	if err := hashDir(h, source); err != nil {
+	if err := hashDir(h, source, runtime.Version(), runtime.GOARCH, r); err != nil {
 		return "", err
 	}
 	ref, err := name.NewTag(r.name)
@@ -70,10 +69,10 @@ func build(ctx context.Context, cache string, r recipe) (string, error) {
 	}
 	dir := filepath.Join(cache, "images")
 	out := filepath.Join(dir, fmt.Sprintf("%s-%x.tar", filepath.Base(ref.RepositoryStr()), h.Sum(nil)[:6]))
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+	if _, err = os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		return out, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a cache that others may read
+	if err = os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a cache that others may read
 		return "", err
 	}
 	tmp, err := os.MkdirTemp(dir, "build-")
@@ -85,8 +84,8 @@ func build(ctx context.Context, cache string, r recipe) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") //nolint:gosec // our own program
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, msg)
+	if msg, failed := cmd.CombinedOutput(); failed != nil {
+		return "", fmt.Errorf("go build: %w: %s", failed, msg)
 	}
 	img, err := image(binary, r)
 	if err != nil {
@@ -154,7 +153,10 @@ func rootfs(binary, program string) ([]byte, error) {
 	return buf.Bytes(), w.Close()
 }
 
-func hashDir(w io.Writer, dir string) error {
+func hashDir(w io.Writer, dir string, about ...any) error {
+	if _, err := fmt.Fprintln(w, about...); err != nil {
+		return err
+	}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -164,7 +166,9 @@ func hashDir(w io.Writer, dir string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s %d\n%s", e.Name(), len(b), b)
+		if _, err := fmt.Fprintf(w, "%s %d\n%s", e.Name(), len(b), b); err != nil {
+			return err
+		}
 	}
 	return nil
 }
