@@ -81,16 +81,20 @@ func (h *bench) do(method, path string, body []byte, want int, header ...string)
 	return w.n
 }
 
-func BenchmarkCreatePod(b *testing.B) {
-	b.Run("memory", func(b *testing.B) { benchCreate(b, memory.New(memory.Config{})) })
+// onStores runs a benchmark on a store in memory and on an embedded etcd.
+func onStores(b *testing.B, run func(*testing.B, storage.Store)) {
+	b.Helper()
+	b.Run("memory", func(b *testing.B) { run(b, memory.New(memory.Config{})) })
 	b.Run("etcd", func(b *testing.B) {
 		e, err := etcd.Start(b.Context(), etcd.Config{DataDir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}
-		benchCreate(b, e)
+		run(b, e)
 	})
 }
+
+func BenchmarkCreatePod(b *testing.B) { onStores(b, benchCreate) }
 
 func benchCreate(b *testing.B, inner storage.Store) {
 	b.Helper()
@@ -107,13 +111,15 @@ func benchCreate(b *testing.B, inner storage.Store) {
 }
 
 func BenchmarkGetPod(b *testing.B) {
-	h := newBench(b, memory.New(memory.Config{}))
-	h.do("POST", podsPath, benchPod("p"), http.StatusCreated)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for range b.N {
-		h.do("GET", podsPath+"/p", nil, http.StatusOK)
-	}
+	onStores(b, func(b *testing.B, inner storage.Store) { //nolint:thelper // it is the benchmark
+		h := newBench(b, inner)
+		h.do("POST", podsPath, benchPod("p"), http.StatusCreated)
+		b.ReportAllocs()
+		b.ResetTimer()
+		for range b.N {
+			h.do("GET", podsPath+"/p", nil, http.StatusOK)
+		}
+	})
 }
 
 func BenchmarkPatchPod(b *testing.B) {
@@ -168,6 +174,7 @@ func BenchmarkListPods(b *testing.B) {
 // counter is the answer to a watch. It tells when it has seen so many events.
 type counter struct {
 	header http.Header
+	mark   []byte // of one event
 	left   int
 	done   *sync.WaitGroup
 	ready  *sync.WaitGroup
@@ -183,7 +190,7 @@ func (c *counter) Flush() {
 }
 
 func (c *counter) Write(p []byte) (int, error) {
-	n := bytes.Count(p, []byte("\n"))
+	n := bytes.Count(p, c.mark)
 	if c.left > 0 && c.left <= n {
 		c.done.Done()
 	}
@@ -194,6 +201,13 @@ func (c *counter) Write(p []byte) (int, error) {
 // BenchmarkFanOut has a thousand watchers see each change. The figure is per
 // event that is delivered to a watcher.
 func BenchmarkFanOut(b *testing.B) {
+	for name, accept := range map[string]string{"json": "application/json", "protobuf": protobuf} {
+		b.Run(name, func(b *testing.B) { fanOut(b, accept) })
+	}
+}
+
+func fanOut(b *testing.B, accept string) {
+	b.Helper()
 	const watchers = 1000
 	h := newBench(b, memory.New(memory.Config{}))
 	h.do("POST", podsPath, benchPod("p"), http.StatusCreated)
@@ -208,7 +222,12 @@ func BenchmarkFanOut(b *testing.B) {
 		ended.Go(func() {
 			req := httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pods?watch=1&resourceVersion=0", nil)
 			req.Header.Set("Authorization", "Bearer alice")
-			h.api.ServeHTTP(&counter{header: http.Header{}, left: changes + 1, done: &done, ready: &ready}, req)
+			req.Header.Set("Accept", accept)
+			mark := []byte("\n")
+			if accept == protobuf {
+				mark = []byte("k8s\x00")
+			}
+			h.api.ServeHTTP(&counter{header: http.Header{}, mark: mark, left: changes + 1, done: &done, ready: &ready}, req)
 		})
 	}
 	ready.Wait()

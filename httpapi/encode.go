@@ -180,6 +180,12 @@ func (ep *endpoint) marshal(out *output, d document) (apiVersion, kind string, r
 		raw, err = p.Marshal()
 		return p.APIVersion, p.Kind, raw, err
 	}
+	stored := d.object == nil && ep.StoredAs == nil
+	if stored {
+		if raw, ok := ep.messages.get(d.value); ok {
+			return ep.GroupVersion().String(), ep.Kind, raw, nil
+		}
+	}
 	obj, err := d.decoded(ep)
 	if err != nil {
 		return "", "", nil, err
@@ -189,6 +195,9 @@ func (ep *endpoint) marshal(out *output, d document) (apiVersion, kind string, r
 		return "", "", nil, fmt.Errorf("%T has no protobuf form", obj)
 	}
 	raw, err = m.Marshal()
+	if stored && err == nil {
+		ep.messages.put(d.value, raw)
+	}
 	return ep.GroupVersion().String(), ep.Kind, raw, err
 }
 

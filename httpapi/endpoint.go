@@ -14,10 +14,11 @@ import (
 type endpoint struct {
 	*registry.Resource
 	protobuf bool // there is a protobuf form
+	messages *memo
 }
 
 func newEndpoint(row *api.Resource, cfg registry.Config) *endpoint {
-	return &endpoint{Resource: registry.New(row, cfg), protobuf: api.HasProtobuf(row.New())}
+	return &endpoint{Resource: registry.New(row, cfg), protobuf: api.HasProtobuf(row.New()), messages: newMemo(memoLimit)}
 }
 
 // own returns an item as JSON in the form of the resource, with its

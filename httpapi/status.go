@@ -67,8 +67,6 @@ func statusOf(err error) *metav1.Status {
 		return tooOld(rev)
 	case errors.Is(err, storage.ErrTooLarge):
 		return &apierrors.NewRequestEntityTooLargeError(storage.ErrTooLarge.Error()).ErrStatus
-	case errors.Is(err, storage.ErrTooLarge):
-		return &apierrors.NewRequestEntityTooLargeError(storage.ErrTooLarge.Error()).ErrStatus
 	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrClosed):
 		st := apierrors.NewServiceUnavailable(err.Error())
 		st.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
