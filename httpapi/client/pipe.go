@@ -22,7 +22,11 @@ func (t inProcess) stream(ctx context.Context, req *http.Request) (*http.Respons
 	go func() {
 		defer close(p.done)
 		defer stop()
-		p.finish(serve(t.h, p, r))
+		err := serve(t.h, p, r)
+		if err == nil { // an answer that the context has cut is not complete
+			err = ctx.Err()
+		}
+		p.finish(err)
 	}()
 	select {
 	case <-p.started:

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -295,7 +295,7 @@ func checkName(r *api.Resource, namespace, name string) error {
 		return apierrors.NewBadRequest("an empty namespace may not be set when a resource name is provided")
 	}
 	for _, s := range [...]string{namespace, name} {
-		if msgs := path.IsValidPathSegmentName(s); len(msgs) != 0 {
+		if msgs := content.IsPathSegmentName(s); len(msgs) != 0 {
 			return apierrors.NewBadRequest(fmt.Sprintf("invalid resource name %q: %s", s, strings.Join(msgs, ", ")))
 		}
 	}
