@@ -65,6 +65,11 @@ type Config struct {
 	ClusterDNS    []string
 	ClusterDomain string
 
+	// CNIDir is where the runtime looks for the pods' network. If it and
+	// PodCIDR, the addresses of this node's pods, are given and nothing is
+	// there, a bridge is configured. Default: the network is left alone.
+	CNIDir, PodCIDR string
+
 	Log zerolog.Logger
 
 	// Heartbeat is how often lease and node status are renewed. Default: 10 s.
@@ -157,6 +162,9 @@ func New(c Config) (*Agent, error) {
 func (a *Agent) Run(ctx context.Context) error {
 	if err := os.MkdirAll(a.RootDir, 0o755); err != nil { //nolint:gosec // volumes below it are for any user
 		return fmt.Errorf("make the root folder: %w", err)
+	}
+	if err := writeNetwork(a.CNIDir, a.PodCIDR); err != nil {
+		return err
 	}
 	a.cgroups.prepare()
 	g, ctx := errgroup.WithContext(ctx)

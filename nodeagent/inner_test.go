@@ -204,3 +204,32 @@ func TestOOMScoreAdj(t *testing.T) {
 		}
 	}
 }
+
+func TestWriteNetwork(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "net.d")
+	if err := writeNetwork("", "10.244.1.0/24"); err != nil {
+		t.Errorf("not asked for: %v", err)
+	}
+	if err := writeNetwork(dir, "10.244.1.0"); err == nil {
+		t.Error("no prefix was taken for one")
+	}
+	for range 2 {
+		if err := writeNetwork(dir, "10.244.1.7/24"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, networkFile))
+	if err != nil || !strings.Contains(string(b), `"subnet": "10.244.1.0/24"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+	own := t.TempDir()
+	if err := os.WriteFile(filepath.Join(own, "10-mine.conflist"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeNetwork(own, "10.244.1.0/24"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadDir(own); err != nil || len(list) != 1 {
+		t.Errorf("a network was added to one that is there: %v, %v", list, err)
+	}
+}
