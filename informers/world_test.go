@@ -169,7 +169,7 @@ func (s *stream) Close() { s.closed = true }
 func (s *stream) Next(ctx context.Context) (event, error) {
 	for {
 		s.w.mu.Lock()
-		ev, err, wait := s.step()
+		ev, wait, err := s.step()
 		s.w.mu.Unlock()
 		if wait == nil {
 			return ev, err
@@ -183,18 +183,18 @@ func (s *stream) Next(ctx context.Context) (event, error) {
 }
 
 // step needs the world's lock.
-func (s *stream) step() (event, error, <-chan struct{}) { //nolint:revive // the channel is the third case
+func (s *stream) step() (event, <-chan struct{}, error) {
 	w := s.w
 	switch {
 	case s.closed:
-		return event{}, io.EOF, nil
+		return event{}, nil, io.EOF
 	case w.fault(40):
-		return event{}, io.EOF, nil
+		return event{}, nil, io.EOF
 	case w.fault(40):
-		return event{}, errNet, nil
+		return event{}, nil, errNet
 	case w.fault(60):
 		w.expired++
-		return event{}, apierrors.NewResourceExpired("compacted"), nil
+		return event{}, nil, apierrors.NewResourceExpired("compacted")
 	case len(s.first) > 0:
 		ev := s.first[0]
 		s.first = s.first[1:]
@@ -204,12 +204,12 @@ func (s *stream) step() (event, error, <-chan struct{}) { //nolint:revive // the
 	case w.fault(15):
 		return event{Type: watch.Bookmark, Object: &corev1.ConfigMap{}, ResourceVersion: strconv.Itoa(s.next)}, nil, nil
 	case s.next < w.oldest && w.faults != nil:
-		return event{}, apierrors.NewResourceExpired("compacted"), nil
+		return event{}, nil, apierrors.NewResourceExpired("compacted")
 	case s.next < len(w.log):
 		s.next++
 		return w.log[s.next-1], nil, nil
 	}
-	return event{}, nil, w.changed
+	return event{}, w.changed, nil
 }
 
 // A twin is what a handler knows: it checks that what it is told fits.

@@ -113,6 +113,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err := c.leases.WaitForSync(ctx); err != nil {
 		return err
 	}
+	c.monitor(ctx) // so that the first step knows whether nodes may lose their pods
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { reconcile.Every(ctx, c.cfg.Period, c.monitor) })

@@ -152,7 +152,7 @@ func verbs(t *testing.T, c *client.REST, name string) {
 	}
 	stale := made.DeepCopy()
 	made.Data["a"] = "2"
-	if made, err = maps.Update(ctx, made); err != nil {
+	if _, err = maps.Update(ctx, made); err != nil {
 		t.Fatal(err)
 	}
 	next(watch.Modified)
