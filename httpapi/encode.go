@@ -182,8 +182,8 @@ func (ep *endpoint) marshal(out *output, d document) (apiVersion, kind string, r
 	}
 	stored := d.object == nil && ep.StoredAs == nil
 	if stored {
-		if raw, ok := ep.messages.get(d.value); ok {
-			return ep.GroupVersion().String(), ep.Kind, raw, nil
+		if known, ok := ep.messages.get(d.value); ok {
+			return ep.GroupVersion().String(), ep.Kind, known, nil
 		}
 	}
 	obj, err := d.decoded(ep)

@@ -8,6 +8,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,41 +36,37 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, tc *tls.Config) erro
 		ErrorLog:          stdlog.New(debugWriter{s}, "", 0),
 	}
 	served, begun := make(chan error, 1), make(chan error, 1)
-	go func() {
+	var running sync.WaitGroup
+	running.Go(func() {
 		if tc != nil {
 			served <- hs.ServeTLS(l, "", "")
 		} else {
 			served <- hs.Serve(l)
 		}
-	}()
+	})
 	beginning, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	go func() {
-		defer close(begun)
+	running.Go(func() {
 		if err := s.Bootstrap(beginning); err != nil {
 			begun <- err
 		}
-	}()
+	})
 
 	var err error
-	for open := begun; err == nil && ctx.Err() == nil; {
-		select {
-		case err = <-served:
-		case err = <-open:
-			open = nil
-		case <-ctx.Done():
-		}
+	select {
+	case err = <-served:
+	case err = <-begun:
+	case <-ctx.Done():
 	}
 	giveUp()
-	s.stop()
+	s.endStreams()
 	graceCtx, done := context.WithTimeout(base, s.cfg.StopGrace)
 	defer done()
 	if serr := hs.Shutdown(graceCtx); serr != nil {
 		hs.Close() //nolint:errcheck,gosec // there is nothing left to do
 	}
 	s.streams.Wait()
-	for range begun { //nolint:revive // waits for its end
-	}
+	running.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -80,8 +77,27 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, tc *tls.Config) erro
 // handler directly do so before they close the store. It waits for the
 // watches.
 func (s *Server) Stop() {
-	s.stop()
+	s.endStreams()
 	s.streams.Wait()
+}
+
+// endStreams ends watches, and has no more of them begin.
+func (s *Server) endStreams() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop()
+}
+
+// beginStream notes that a watch begins, unless the server is stopping. Its
+// end is s.streams.Done.
+func (s *Server) beginStream() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping.Err() != nil {
+		return false
+	}
+	s.streams.Add(1)
+	return true
 }
 
 // A debugWriter takes what net/http has to say about connections.

@@ -140,6 +140,7 @@ type Server struct {
 	started  atomic.Bool     // the first objects are there
 	stopping context.Context //nolint:containedctx // ends when the server begins to stop
 	stop     context.CancelFunc
+	mu       sync.Mutex     // guards the fact that no stream begins once stop is called
 	streams  sync.WaitGroup // watches under way
 }
 

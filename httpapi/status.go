@@ -25,6 +25,7 @@ var (
 	errNoMethod     = generic(http.StatusMethodNotAllowed, "")
 	errUnauthorized = apierrors.NewUnauthorized("Unauthorized")
 	errTooMany      = apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+	errStopping     = apierrors.NewServiceUnavailable("the server is stopping")
 	errPanicked     = errors.New("the server panicked while it answered the request; see its log")
 )
 

@@ -39,7 +39,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	s.streams.Add(1)
+	if !s.beginStream() {
+		return errStopping
+	}
 	defer s.streams.Done()
 	defer context.AfterFunc(s.stopping, cancel)()
 

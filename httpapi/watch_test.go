@@ -253,6 +253,24 @@ func TestWatchTimeout(t *testing.T) {
 	s.expect("end")
 }
 
+// TestWatchFuture has a watch begin where the server has not come to yet, as
+// one does that another server has told of its revision.
+func TestWatchFuture(t *testing.T) {
+	f := newFixture(t)
+	now, err := f.store.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.watch(t, fmt.Sprintf("%s?watch=1&timeoutSeconds=10&resourceVersion=%d", mapsPath, now+1))
+	f.mustMap(t, "a", "")
+	f.mustMap(t, "b", "")
+	s.expect("ADDED b")
+	r := f.do(t, "GET", fmt.Sprintf("%s?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=%d", mapsPath, now+1000), "")
+	if r.Code != http.StatusGatewayTimeout || !strings.HasPrefix(r.status(t).Message, "Timeout: Too large resource version: ") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestWatchEndsWithServer(t *testing.T) {
 	f := newFixture(t)
 	s := f.watch(t, mapsPath+"?watch=1")

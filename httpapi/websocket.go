@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"golang.org/x/net/websocket"
 )
@@ -27,6 +28,11 @@ func (wt *watching) overWebSocket(ctx context.Context, w http.ResponseWriter, r 
 		},
 		Handler: func(ws *websocket.Conn) {
 			defer ws.Close() //nolint:errcheck // nothing to save
+			// A client that does not read holds up the end of the watch for a
+			// moment only: nobody else watches over a connection like this.
+			defer context.AfterFunc(ctx, func() {
+				ws.SetWriteDeadline(time.Now().Add(time.Second)) //nolint:errcheck,gosec // it is closed already
+			})()
 			gone := make(chan struct{})
 			go func() { // the client says nothing, but it may leave
 				defer close(gone)

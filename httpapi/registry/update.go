@@ -207,7 +207,7 @@ func (r *Resource) matchUID(c *Call, uid string, old Stored) error {
 
 // preconditionFailed says that an object is not the one that a client means.
 func (r *Resource) preconditionFailed(c *Call, what, want, have string) error {
-	return r.fail(c, Conflict, errors.New("Precondition failed: "+what+" in precondition: "+want+", "+what+" in object meta: "+have)) //nolint:staticcheck // ST1005: upstream's text
+	return r.fail(c, Conflict, errors.New("Precondition failed: "+what+" in precondition: "+want+", "+what+" in object meta: "+have))
 }
 
 // keep gives the wanted state what a call may not change.
