@@ -19,7 +19,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/proa-project/proa/cmd/proa/app"
 	"github.com/proa-project/proa/test/cluster"
 	"github.com/proa-project/proa/test/hosts"
 	"github.com/proa-project/proa/test/script"
@@ -37,17 +36,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "build the container runtime:", err)
 		os.Exit(1)
 	}
-	testscript.Main(inFabric{m}, map[string]func(){"proa": proa})
-}
-
-func proa() {
-	if err := app.New(app.Streams{Out: os.Stdout, Err: os.Stderr}, "test").ExecuteContext(context.Background()); err != nil {
-		os.Exit(1)
-	}
+	script.Main(inFabric{m})
 }
 
 func TestWeb(t *testing.T)  { run(t, "testdata/web.txtar") }
 func TestPods(t *testing.T) { run(t, "testdata/pods.txtar") }
+func TestUp(t *testing.T)   { run(t, "testdata/up.txtar") }
 
 // run runs one script, with hosts of its own.
 func run(t *testing.T, file string) {
@@ -56,6 +50,7 @@ func run(t *testing.T, file string) {
 	m := &machines{hosts: map[int]*hosts.Host{1: fabric.Start(t, 1), 2: fabric.Start(t, 2)}, agents: map[int]*exec.Cmd{}}
 	script.Run(t, []string{file}, cluster.Config{Listen: fabric.IP() + ":0"}, map[string]script.Command{
 		"agent":           m.agent,
+		"up":              m.up,
 		"kill-agent":      m.killAgent,
 		"kill-containerd": m.killContainerd,
 		"curl":            curl,
@@ -92,11 +87,27 @@ func (m *machines) agent(ts *testscript.TestScript, _ bool, args []string) {
 		"--runtime-endpoint", host.Endpoint,
 		"--cgroup-parent", host.CgroupParent,
 		"--data-dir", ts.MkAbs(host.Name))
+	m.start(ts, n, line)
+}
+
+// up N runs "proa up" on host N.
+func (m *machines) up(ts *testscript.TestScript, _ bool, args []string) {
+	n, host := m.host(ts, args)
+	m.start(ts, n, []string{
+		"up", "--data-dir", ts.MkAbs("up"), "--listen", host.IP + ":6443",
+		"--node-name", host.Name, "--runtime-endpoint", host.Endpoint, "--cgroup-parent", host.CgroupParent,
+	})
+	ts.Setenv("KUBECONFIG", ts.MkAbs("up/admin.kubeconfig"))
+}
+
+// start runs proa on a host until the script ends or kills it.
+func (m *machines) start(ts *testscript.TestScript, n int, args []string) {
+	host := m.hosts[n]
 	proa, err := exec.LookPath("proa")
 	ts.Check(err)
-	// The shell leaves a file with the agent's process id on the host.
+	// The shell leaves a file with the process id on the host.
 	pid := ts.MkAbs(host.Name + ".pid")
-	cmd := host.Command(context.Background(), "sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, pid, proa}, line...)...)
+	cmd := host.Command(context.Background(), "sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, pid, proa}, args...)...)
 	log, err := os.Create(ts.MkAbs(host.Name + ".log"))
 	ts.Check(err)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,8 +31,21 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/proa-project/proa/cmd/proa/app"
 	"github.com/proa-project/proa/test/cluster"
 )
+
+// Main runs the tests of a package whose scripts use the program proa: the test
+// binary stands for it, so that it runs with the race detector too.
+func Main(m testscript.TestingM) {
+	testscript.Main(m, map[string]func(){"proa": func() {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		if err := app.New(app.Streams{Out: os.Stdout, Err: os.Stderr}, "test").ExecuteContext(ctx); err != nil {
+			os.Exit(1)
+		}
+	}})
+}
 
 // A Command is a command of a script.
 type Command = func(ts *testscript.TestScript, neg bool, args []string)

@@ -9,6 +9,8 @@ import (
 	"github.com/proa-project/proa/test/script"
 )
 
+func TestMain(m *testing.M) { script.Main(m) }
+
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
