@@ -91,11 +91,11 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	if err != nil {
 		return Result{}, err
 	}
-	faults := validation.Update(obj, old.Object)
+	check := validation.Update
 	if c.Subresource == "status" {
-		faults = validation.UpdateStatus(obj, old.Object)
+		check = validation.UpdateStatus
 	}
-	if err := r.validate(obj, value, faults); err != nil {
+	if err := r.validate(obj, value, check(obj, old.Object)); err != nil {
 		return Result{}, err
 	}
 	req.Encoded(value)
