@@ -100,7 +100,7 @@ func (wt *watching) run(ctx context.Context, f *frames) error {
 }
 
 // initial sends the state at the start of the watch, if the client wants it,
-// and returns the revision that the watch goes on from: 0 for now.
+// and returns the revision that the watch goes on from: 0 is the present.
 func (wt *watching) initial(ctx context.Context, f *frames) (int64, error) {
 	o := wt.opts
 	send := o.revision == 0
