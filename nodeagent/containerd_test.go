@@ -3,6 +3,7 @@ package nodeagent_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -282,11 +283,15 @@ metadata: {name: web}
 spec:
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: main, image: "local.test/helper:1", args: [lines, "5", 10ms, ",", error, oops, ",", echo, ":7000"]}
+  - {name: main, image: "local.test/helper:1", args: [lines, "5", 10ms, ",", sleep, 300ms, ",", error, oops, ",", echo, ":7000"]}
   - {name: again, image: "local.test/helper:1", args: [print, once, ",", sleep, 300ms, ",", exit, "1"]}
 `)
 	n.await(t, "web", "one container has restarted", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[1].RestartCount == 1 && p.Status.ContainerStatuses[1].State.Waiting != nil
+	})
+	poll(t, "the container has said all", func() bool {
+		log, err := n.logs(t, "web", "container=main")
+		return err == nil && strings.Contains(log, "oops")
 	})
 	for _, tt := range []struct{ query, want string }{
 		{"container=main", "line 0\nline 1\nline 2\nline 3\nline 4\noops\n"},
@@ -325,14 +330,32 @@ spec:
 	t.Run("exec", func(t *testing.T) {
 		url := config.Host + "/api/v1/namespaces/default/pods/web/exec?container=main&stdin=true&stdout=true&stderr=true&command=/helper&command=copy&command=,&command=error&command=bye&command=,&command=exit&command=7"
 		u := mustParse(t, url)
-		e, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
+		overSPDY, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out, errs bytes.Buffer
-		err = e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("typed\n"), Stdout: &out, Stderr: &errs})
-		if err == nil || !strings.Contains(err.Error(), "exit code 7") || out.String() != "typed\n" || errs.String() != "bye\n" {
-			t.Errorf("%q, %q, %v", out.String(), errs.String(), err)
+		overWebSocket, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, e := range map[string]remotecommand.Executor{"SPDY": overSPDY, "WebSocket": overWebSocket} {
+			var out, errs bytes.Buffer
+			err = e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("typed\n"), Stdout: &out, Stderr: &errs})
+			if err == nil || !strings.Contains(err.Error(), "exit code 7") || out.String() != "typed\n" || errs.String() != "bye\n" {
+				t.Errorf("%s: %q, %q, %v", name, out.String(), errs.String(), err)
+			}
+		}
+	})
+	t.Run("broken off", func(t *testing.T) {
+		e, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, config.Host+"/api/v1/namespaces/default/pods/web/exec?container=main&stdout=true&command=/helper&command=print&command=up&command=,&command=sleep&command=ever")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: writerFunc(func([]byte) { cancel() })})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want Canceled", err)
 		}
 	})
 	t.Run("port forward", func(t *testing.T) {
@@ -397,6 +420,10 @@ spec:
 		}
 	})
 }
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 // BenchmarkStart measures how long a pod takes from its binding to Running, and
 // what of that is the runtime's own.

@@ -24,9 +24,9 @@ func writeNetwork(dir, cidr string) error {
 		return fmt.Errorf("the pods' addresses %q: %w", cidr, err)
 	}
 	for _, pattern := range []string{"*.conf", "*.conflist", "*.json"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			return fmt.Errorf("look for a pod network in %q: %w", dir, err)
+		found, failed := filepath.Glob(filepath.Join(dir, pattern))
+		if failed != nil {
+			return fmt.Errorf("look for a pod network in %q: %w", dir, failed)
 		}
 		for _, path := range found {
 			if filepath.Base(path) != networkFile {

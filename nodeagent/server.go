@@ -5,10 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,9 +36,16 @@ func (a *Agent) serve(ctx context.Context, g *errgroup.Group) (int32, error) {
 	}
 	config := a.TLS.Clone()
 	config.NextProtos = []string{"http/1.1"} // connections are upgraded
+	handler := streaming.New(streaming.Config{Pods: a, Runtime: a.Runtime, Log: a.Log})
+	var active sync.WaitGroup // the server does not wait for connections that were upgraded
 	server := &http.Server{
-		Handler:           streaming.New(streaming.Config{Pods: a, Runtime: a.Runtime, Log: a.Log}),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			active.Add(1)
+			defer active.Done()
+			handler.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          stdlog.New(debugWriter{a.Log}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	g.Go(func() error {
@@ -45,9 +56,19 @@ func (a *Agent) serve(ctx context.Context, g *errgroup.Group) (int32, error) {
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		return errors.Join(ctx.Err(), server.Close())
+		err := server.Close()
+		active.Wait()
+		return errors.Join(ctx.Err(), err)
 	})
 	return int32(addr.Port), nil //nolint:gosec // 16 bits
+}
+
+// A debugWriter logs what net/http has to say of failed connections.
+type debugWriter struct{ log zerolog.Logger }
+
+func (d debugWriter) Write(p []byte) (int, error) {
+	d.log.Debug().Str("detail", strings.TrimSpace(string(p))).Msg("a connection failed")
+	return len(p), nil
 }
 
 // List implements streaming.Pods.

@@ -3,7 +3,7 @@
 //
 // Logs are read from the files that the runtime writes. Connections (exec,
 // attach, port-forward) are joined with one to the runtime's own streaming
-// server; their protocol passes through untouched.
+// server. SPDY passes through untouched; WebSocket is translated to it.
 package streaming
 
 import (
@@ -237,11 +237,12 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 	if len(q["command"]) == 0 {
 		return apierrors.NewBadRequest("you must specify at least one command for the container")
 	}
-	u, err := s.Runtime.ExecURL(r.Context(), i.ID, q["command"], streamOptions(q))
+	o := streamOptions(q)
+	u, err := s.Runtime.ExecURL(r.Context(), i.ID, q["command"], o)
 	if err != nil {
 		return err
 	}
-	return s.join(w, r, u)
+	return s.join(w, r, u, &o)
 }
 
 func (s *server) attach(w http.ResponseWriter, r *http.Request) error {
@@ -249,11 +250,12 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	u, err := s.Runtime.AttachURL(r.Context(), i.ID, streamOptions(r.URL.Query()))
+	o := streamOptions(r.URL.Query())
+	u, err := s.Runtime.AttachURL(r.Context(), i.ID, o)
 	if err != nil {
 		return err
 	}
-	return s.join(w, r, u)
+	return s.join(w, r, u, &o)
 }
 
 func (s *server) portForward(w http.ResponseWriter, r *http.Request) error {
@@ -275,7 +277,7 @@ func (s *server) portForward(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.join(w, r, u)
+	return s.join(w, r, u, nil)
 }
 
 // running returns the container of a request, which must run.
@@ -290,10 +292,16 @@ func (s *server) running(r *http.Request) (Instance, error) {
 	return i, nil
 }
 
-// join joins the client's connection with one to the runtime.
-func (s *server) join(w http.ResponseWriter, r *http.Request, target *url.URL) error {
-	if r.Header.Get("Upgrade") == "" {
+// join joins the client's connection with one to the runtime. Streams of a
+// command, with options, may come over a WebSocket.
+func (s *server) join(w http.ResponseWriter, r *http.Request, target *url.URL, o *cri.StreamOptions) error {
+	switch {
+	case r.Header.Get("Upgrade") == "":
 		return apierrors.NewBadRequest("Upgrade request required")
+	case isWebSocket(r) && o != nil:
+		return s.translate(w, r, target, *o)
+	case isWebSocket(r):
+		return apierrors.NewBadRequest("ports are forwarded over SPDY only")
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {

@@ -166,7 +166,7 @@ func (h *Host) PowerOff() error {
 	h.init.Wait() //nolint:errcheck,gosec // it was killed
 	h.init = nil
 	if h.daemon != nil {
-		h.daemon.Wait() //nolint:errcheck // it was killed
+		h.daemon.Wait() //nolint:errcheck,gosec // it was killed
 		h.daemon = nil
 	}
 	// the kernel takes its time with a network, and a socket keeps it alive
@@ -199,7 +199,7 @@ func unmountBelow(dir string) {
 	lines := strings.Split(string(b), "\n")
 	for _, line := range slices.Backward(lines) {
 		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], dir+"/") {
-			unix.Unmount(f[1], unix.MNT_DETACH) //nolint:errcheck // best effort
+			unix.Unmount(f[1], unix.MNT_DETACH) //nolint:errcheck,gosec // best effort
 		}
 	}
 }
@@ -230,7 +230,7 @@ func (h *Host) KillContainerd() error {
 	if out, err := kill.CombinedOutput(); err != nil {
 		return fmt.Errorf("kill containerd of %s: %w: %s", h.Name, err, out)
 	}
-	h.daemon.Wait() //nolint:errcheck // it was killed
+	h.daemon.Wait() //nolint:errcheck,gosec // it was killed
 	h.daemon = nil
 	return nil
 }
