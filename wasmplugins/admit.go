@@ -122,7 +122,7 @@ func (h *Host) namespaceLabels(ctx context.Context, name string) (labels.Set, er
 	if ns, ok := h.namespaces.Get("", name); ok {
 		return ns.Labels, nil
 	}
-	ns, err := h.nsAPI.Get(outside(ctx), "", name)
+	ns, err := h.nsAPI.Get(ctx, "", name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil // the write itself will be told
 	}

@@ -56,7 +56,7 @@ func moduleResource() schema.GroupResource {
 }
 
 func (h *Host) getContent(w http.ResponseWriter, r *http.Request, name string) error {
-	m, err := h.moduleAPI.Get(outside(r.Context()), "", name)
+	m, err := h.moduleAPI.Get(r.Context(), "", name)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (h *Host) putContent(w http.ResponseWriter, r *http.Request, name string) e
 	if err := checkUpload(r); err != nil {
 		return err
 	}
-	m, err := h.moduleAPI.Get(outside(r.Context()), "", name)
+	m, err := h.moduleAPI.Get(r.Context(), "", name)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,6 @@ func receive(r *http.Request) (file *os.File, size int64, digest string, err err
 
 // setDigest points the module at the uploaded content.
 func (h *Host) setDigest(ctx context.Context, name, digest string) (*pluginsv1.WasmModule, error) {
-	ctx = outside(ctx)
 	for {
 		m, err := h.moduleAPI.Get(ctx, "", name)
 		if err != nil {

@@ -65,9 +65,17 @@ func streams(u *url.URL) bool {
 	return false
 }
 
+// A valueless context ends with another but carries none of its values. As over
+// a socket, what the caller noted in its context is not the server's business:
+// a call made in the midst of a request must not be taken for that request.
+type valueless struct{ context.Context } //nolint:containedctx // it is one
+
+// Value returns nil.
+func (valueless) Value(any) any { return nil }
+
 // serverRequest is the request as a server would hand it to the handler.
 func serverRequest(ctx context.Context, req *http.Request) *http.Request {
-	r := req.WithContext(ctx)
+	r := req.WithContext(valueless{ctx})
 	u := *req.URL
 	u.Scheme, u.Host = "", ""
 	r.URL = &u

@@ -55,6 +55,27 @@ func TestInProcess_buffered(t *testing.T) {
 	}
 }
 
+// What a caller noted in its context is not for the server, as over a socket.
+func TestInProcess_dropsValues(t *testing.T) {
+	type key struct{}
+	for _, target := range []string{"/a", "/a?watch=1"} {
+		tr := client.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if v := r.Context().Value(key{}); v != nil {
+				t.Errorf("%s: the handler sees the caller's %v", target, v)
+			}
+			io.WriteString(w, "done")
+		}))
+		resp, err := get(context.WithValue(t.Context(), key{}, "note"), t, tr, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Error(err)
+		}
+		resp.Body.Close()
+	}
+}
+
 func TestInProcess_panics(t *testing.T) {
 	for _, target := range []string{"/x", "/x?watch=true"} {
 		for name, p := range map[string]any{"value": "broken", "abort": http.ErrAbortHandler} {
