@@ -31,6 +31,7 @@ type Config struct {
 	SimulateNodes int
 	Controllers   []string // default: all
 	TLSNames      []string
+	Etcd          controlplane.Etcd // default: embedded
 }
 
 // Start runs a control plane and waits until it is ready. It stops with the
@@ -55,6 +56,7 @@ func Start(t testing.TB, config Config) *Cluster {
 		TLSNames:      config.TLSNames,
 		SimulateNodes: config.SimulateNodes,
 		Controllers:   config.Controllers,
+		Etcd:          config.Etcd,
 		Log:           log,
 		Version:       "test",
 	})
