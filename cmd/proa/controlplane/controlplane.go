@@ -269,7 +269,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 			authz.Join{},
 			&authz.Nodes{Graph: look},
 		},
-		Admission: admissionChain(look, host),
+		Admission: admissionChain(cp.store, host),
 		Nodes:     &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
 		Tokens:    accounts,
 		Raw:       raw,
