@@ -113,7 +113,7 @@ func (c *channels) read() {
 	for {
 		_, b, err := c.conn.ReadMessage()
 		if err != nil {
-			c.typed.CloseWithError(err) //nolint:gosec // it never fails
+			c.typed.CloseWithError(err)
 			return
 		}
 		if len(b) == 0 {
@@ -133,7 +133,7 @@ func (c *channels) read() {
 			}
 		case channelClose:
 			if len(b) == 2 && b[1] == channelStdin {
-				c.typed.Close() //nolint:gosec // it never fails
+				c.typed.Close() //nolint:errcheck,gosec // it never fails
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (c *channels) finish(err error) error {
 	if failed != nil {
 		return failed
 	}
-	c.write(channelError, body) //nolint:errcheck,gosec // the client may have gone
+	c.write(channelError, body)                                                                                                              //nolint:errcheck,gosec // the client may have gone
 	c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)) //nolint:errcheck,gosec // the client may have gone
 	return nil
 }

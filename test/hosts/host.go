@@ -301,7 +301,7 @@ func (h *Host) Import(ctx context.Context, archives ...string) error {
 			return err
 		}
 		_, err = r.Import(ctx, f)
-		f.Close() //nolint:errcheck // only read
+		f.Close() //nolint:errcheck,gosec // only read
 		if err != nil {
 			return fmt.Errorf("import %q on %s: %w", path, h.Name, err)
 		}
