@@ -373,4 +373,3 @@ func TestRetryOnConflict(t *testing.T) {
 		t.Error("there were no conflicts: nothing was tested")
 	}
 }
-

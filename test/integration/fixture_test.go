@@ -92,7 +92,6 @@ func waitComplete(t testing.TB, c kubernetes.Interface, name string, within time
 	cluster.Eventually(t, within, fmt.Sprintf("deployment %q is complete", name), func(ctx context.Context) bool {
 		d, err := c.AppsV1().Deployments("default").Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			last = err.Error()
 			return false
 		}
 		last = fmt.Sprintf("%+v", d.Status)
