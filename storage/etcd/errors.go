@@ -38,9 +38,25 @@ func (s *Store) explain(ctx context.Context, operation, key string, revision int
 		}
 		return fmt.Errorf("%s %q: %w: the quota of etcd's database is used up", operation, key, storage.ErrUnavailable)
 	case errors.Is(err, context.DeadlineExceeded):
+		s.silent(err)
 		return fmt.Errorf("%s %q: %w: etcd gave no answer within %v", operation, key, storage.ErrUnavailable, s.config.Timeout)
 	}
+	s.silent(err)
 	return fmt.Errorf("%s %q: %w: %w", operation, key, storage.ErrUnavailable, err)
+}
+
+// silent notes that etcd does not do what it should, and logs the first time.
+func (s *Store) silent(err error) {
+	if s.ctx.Err() == nil && !s.outage.Swap(true) {
+		s.config.Log.Warn().Err(err).Msg("etcd gives no answers")
+	}
+}
+
+// answered notes that etcd has given an answer, and logs the end of an outage.
+func (s *Store) answered() {
+	if s.outage.Load() && s.outage.Swap(false) {
+		s.config.Log.Info().Msg("etcd gives answers again")
+	}
 }
 
 // oldest returns the oldest revision that is left, or 0 if that is unknown.

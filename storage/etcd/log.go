@@ -37,10 +37,13 @@ func (c *core) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.Ch
 }
 
 // inapplicable are warnings about listeners and users, neither of which the
-// server in the process has.
+// server in the process has, and one about each request that has failed, be it
+// only for what the caller wants: the caller gets the error, and the store logs
+// when an outage begins and ends.
 var inapplicable = map[string]bool{ //nolint:gochecknoglobals // a constant in all but name
 	"Running http and grpc server on single port. This is not recommended for production.": true,
 	"simple token is not cryptographically signed":                                         true,
+	"retrying of unary invoker failed":                                                     true,
 }
 
 // newDatabase is what etcd complains about until the first snapshot of a new

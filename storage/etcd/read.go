@@ -214,6 +214,7 @@ func (s *Store) get(ctx context.Context, operation, key string, revision int64, 
 	if err != nil {
 		return nil, s.explain(ctx, operation, key, revision, err)
 	}
+	s.answered()
 	return response, nil
 }
 

@@ -29,6 +29,10 @@ type Store struct {
 	// exhausted, if set, is told that etcd is out of space.
 	exhausted func()
 
+	// outage is true from a request that etcd gave no answer to until the next
+	// that it does.
+	outage atomic.Bool
+
 	// ctx ends when the store closes.
 	ctx     context.Context //nolint:containedctx // the life of the store
 	cancel  context.CancelFunc
@@ -149,6 +153,7 @@ func (s *Store) txn(ctx context.Context, operation string, condition clientv3.Cm
 	if err != nil {
 		return nil, s.explain(ctx, operation, string(then.KeyBytes()), 0, err)
 	}
+	s.answered()
 	s.learn(response.Txn().Header.Revision)
 	return response.Txn(), nil
 }
