@@ -10,6 +10,7 @@
 package queue
 
 import (
+	"container/heap"
 	"context"
 	"sync"
 	"time"
@@ -152,7 +153,7 @@ func (q *Queue) Set(pod *framework.PodInfo) {
 		e.latest = pod
 	case Active:
 		e.Pod = pod
-		q.place(e, Active, "PodUpdate")
+		heap.Fix(&q.active, e.index) // its priority may be another; its turn among equals is not
 	case Backoff:
 		e.Pod = pod
 	case Gated:

@@ -365,13 +365,13 @@ func TestQueue_twin(t *testing.T) {
 					w.delete(name)
 				case "pop":
 					e, _ := q.TryPop()
-					want := w.pop()
 					got := ""
 					if e != nil {
 						got = e.Pod.Pod.Name
 						flying[got] = e
 					}
-					if got != want {
+					w.follow(q)
+					if want := w.pop(got); got != want {
 						t.Fatalf("popped %q, want %q", got, want)
 					}
 				case "done", "reject", "retry":
@@ -417,11 +417,16 @@ type twin struct {
 }
 
 func (w *twin) activate(p *twinPod) {
-	if p.place == Active {
-		return
-	}
 	w.serial++
-	p.place, p.serial = Active, w.serial
+	w.activateWith(p)
+}
+
+// activateWith activates a pod in one go with the last: nobody says which of
+// them comes first.
+func (w *twin) activateWith(p *twinPod) {
+	if p.place != Active {
+		p.place, p.serial = Active, w.serial
+	}
 }
 
 func (w *twin) requeue(p *twinPod) {
@@ -476,7 +481,9 @@ func (w *twin) delete(name string) {
 	}
 }
 
-func (w *twin) pop() string {
+// pop takes the pod that comes first. Of several that do, it takes the named
+// one.
+func (w *twin) pop(name string) string {
 	var due []*twinPod
 	for _, p := range w.pods {
 		if p.place == Backoff && !p.until.After(time.Now()) {
@@ -484,15 +491,20 @@ func (w *twin) pop() string {
 		}
 	}
 	slices.SortFunc(due, func(a, b *twinPod) int { return a.until.Compare(b.until) })
+	var last time.Time
 	for _, p := range due {
-		w.activate(p)
+		if !p.until.Equal(last) {
+			w.serial++
+		}
+		last = p.until
+		w.activateWith(p)
 	}
 	var best *twinPod
 	for _, p := range w.pods {
 		if p.place != Active {
 			continue
 		}
-		if best == nil || p.before(best) {
+		if best == nil || p.before(best) || p.pod.Pod.Name == name && !best.before(p) {
 			best = p
 		}
 	}
@@ -541,20 +553,34 @@ func (w *twin) move(plugin string) {
 	}
 }
 
+// follow does what the queue did with pods that were unschedulable for five
+// minutes: when it looks for them is its own affair.
+func (w *twin) follow(q *Queue) {
+	w.serial++
+	for name, e := range q.entries {
+		p := w.pods[string(name)]
+		if p == nil || p.place != Unschedulable || e.place == Unschedulable || time.Since(p.since) < 5*time.Minute {
+			continue
+		}
+		if len(p.pod.Pod.Spec.SchedulingGates) > 0 {
+			p.place = Gated
+		} else {
+			w.activateWith(p)
+		}
+	}
+}
+
 // check compares the places. Old unschedulable pods and the ends of back-offs
 // are only seen when something is popped, so those may differ in time.
 func (w *twin) check(t *rapid.T, q *Queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	w.follow(q)
 	counts := map[Place]int{}
 	for name, e := range q.entries {
 		p := w.pods[string(name)]
 		if p == nil {
 			t.Fatalf("pod %q is %v, want gone", name, e.place)
-		}
-		// The five minutes are the queue's own affair; the twin follows.
-		if p.place == Unschedulable && e.place == Active && time.Since(p.since) >= 5*time.Minute {
-			w.activate(p)
 		}
 		if e.place != p.place {
 			t.Fatalf("pod %q is %v, want %v", name, e.place, p.place)
