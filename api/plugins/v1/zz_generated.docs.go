@@ -66,7 +66,7 @@ func (Limits) SwaggerDoc() map[string]string {
 func (AdmissionPluginStatus) SwaggerDoc() map[string]string {
 	return map[string]string{
 		"":         "AdmissionPluginStatus says how the plugin does.",
-		"failures": "Failures counts calls that ended without an answer since the server started; LastFailure says how the last of them did.",
+		"failures": "Failures counts calls that ended without an answer, on all servers together; LastFailure says how the last of them did.",
 	}
 }
 
