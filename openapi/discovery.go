@@ -147,7 +147,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, path string) {
 		serveList(w, r, obj)
 		return
 	}
-	writeStatus(w, notFound)
+	writeStatus(w, errNotFound)
 }
 
 // wantsAggregated reports whether the client likes the document about all

@@ -20,7 +20,7 @@ import (
 	"github.com/proa-project/proa/api"
 )
 
-var update = flag.Bool("update", false, "rewrite the files that tests compare with") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "rewrite the files that tests compare with") // a flag
 
 // wholeModel has all types of all kinds.
 func wholeModel(t testing.TB) *model {
@@ -86,6 +86,7 @@ func TestMarkers(t *testing.T) {
 func factsOf(t *testing.T, dir string, types []reflect.Type) []string {
 	t.Helper()
 	fset := token.NewFileSet()
+	//nolint:staticcheck // SA1019: the folders have no files with build tags
 	pkgs, err := parser.ParseDir(fset, dir, func(fi os.FileInfo) bool {
 		return !strings.HasSuffix(fi.Name(), "_test.go") && !strings.HasPrefix(fi.Name(), "zz_")
 	}, parser.ParseComments)

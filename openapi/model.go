@@ -95,7 +95,7 @@ func children(s *openapi3.Schema) []*openapi3.SchemaRef {
 // name returns the component name of a type: that of upstream for upstream's
 // types, io.example.group.v1.Kind for those of our own groups.
 func (m *model) name(t reflect.Type) string {
-	if n, ok := reflect.Zero(t).Interface().(interface{ OpenAPIModelName() string }); ok {
+	if n, ok := reflect.TypeAssert[interface{ OpenAPIModelName() string }](reflect.Zero(t)); ok {
 		// a struct may have the method from one embedded in it
 		if name := n.OpenAPIModelName(); strings.HasSuffix(name, "."+t.Name()) {
 			return name
@@ -135,6 +135,7 @@ func (m *model) customize(_ string, t reflect.Type, _ reflect.StructTag, s *open
 		case reflect.Struct:
 			s.Type = &openapi3.Types{openapi3.TypeObject}
 			m.customizeFields(t, s)
+		default: // as it is
 		}
 	}
 	if t.Kind() == reflect.Struct {
@@ -160,7 +161,7 @@ func (m *model) customizeKind(t reflect.Type, s *openapi3.Schema) {
 	if m.markers.atomic(t, "") {
 		extend(s, "x-kubernetes-map-type", "atomic")
 	}
-	obj, ok := reflect.New(t).Interface().(runtime.Object)
+	obj, ok := reflect.TypeAssert[runtime.Object](reflect.New(t))
 	if !ok {
 		return
 	}
@@ -231,8 +232,7 @@ type jsonField struct {
 // that are inlined in it.
 func fieldsOf(t reflect.Type) []jsonField {
 	var fields []jsonField
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		typ := f.Type
 		if typ.Kind() == reflect.Pointer {
@@ -252,7 +252,7 @@ func fieldsOf(t reflect.Type) []jsonField {
 // docsOf returns the documentation that a type carries, by JSON name; that of
 // the type itself is under "".
 func docsOf(t reflect.Type) map[string]string {
-	d, ok := reflect.Zero(t).Interface().(interface{ SwaggerDoc() map[string]string })
+	d, ok := reflect.TypeAssert[interface{ SwaggerDoc() map[string]string }](reflect.Zero(t))
 	if !ok {
 		return nil
 	}

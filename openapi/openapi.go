@@ -74,7 +74,7 @@ func (d *Documents) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			writeStatus(w, methodNotAllowed)
+			writeStatus(w, errMethodNotAllowed)
 			return
 		}
 		path := strings.TrimSuffix(r.URL.Path, "/")
@@ -86,7 +86,7 @@ func (d *Documents) Handler() http.Handler {
 		case strings.HasPrefix(path, "/openapi/v3/"):
 			doc := d.v3[strings.TrimPrefix(path, "/openapi/v3/")]
 			if doc == nil {
-				writeStatus(w, notFound)
+				writeStatus(w, errNotFound)
 				return
 			}
 			d.serveOpenAPI(w, r, doc, v3Types)

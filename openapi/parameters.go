@@ -73,8 +73,9 @@ func jsonType(t reflect.Type) string {
 		return openapi3.TypeBoolean
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return openapi3.TypeInteger
+	default:
+		return openapi3.TypeString
 	}
-	return openapi3.TypeString
 }
 
 func parameter(in, name, typ, text string) *openapi3.ParameterRef {

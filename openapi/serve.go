@@ -58,7 +58,7 @@ func (d *Documents) serveOpenAPI(w http.ResponseWriter, r *http.Request, doc *do
 			q := u.Query()
 			q.Set("hash", c.hash)
 			u.RawQuery = q.Encode()
-			http.Redirect(w, r, u.RequestURI(), http.StatusMovedPermanently)
+			http.Redirect(w, r, u.RequestURI(), http.StatusMovedPermanently) //nolint:gosec // to the path that was asked for, which is one of ours
 			return
 		}
 		header.Set("Cache-Control", "public, immutable")
@@ -85,7 +85,7 @@ func (d *Documents) serveOpenAPI(w http.ResponseWriter, r *http.Request, doc *do
 func write(w http.ResponseWriter, r *http.Request, data []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	if r.Method != http.MethodHead {
-		w.Write(data) //nolint:errcheck // the client is gone
+		w.Write(data) //nolint:errcheck,gosec // the client is gone; a document of ours, no HTML
 	}
 }
 
@@ -126,25 +126,7 @@ func clauses(header []string) []clause {
 	var list []clause
 	for _, h := range header {
 		for part := range strings.SplitSeq(h, ",") {
-			fields := strings.Split(part, ";")
-			c := clause{media: strings.ToLower(strings.TrimSpace(fields[0])), q: 1}
-			if c.media == "" {
-				continue
-			}
-			for _, f := range fields[1:] {
-				k, v, _ := strings.Cut(strings.TrimSpace(f), "=")
-				if k == "q" {
-					if q, err := strconv.ParseFloat(v, 64); err == nil {
-						c.q = q
-					}
-					continue
-				}
-				if c.params == nil {
-					c.params = map[string]string{}
-				}
-				c.params[strings.ToLower(k)] = strings.Trim(v, `"`)
-			}
-			if c.q > 0 {
+			if c := parseClause(part); c.media != "" && c.q > 0 {
 				list = append(list, c)
 			}
 		}
@@ -159,6 +141,26 @@ func clauses(header []string) []clause {
 		return 0
 	})
 	return list
+}
+
+// parseClause reads one media type with its parameters.
+func parseClause(text string) clause {
+	fields := strings.Split(text, ";")
+	c := clause{media: strings.ToLower(strings.TrimSpace(fields[0])), q: 1}
+	for _, f := range fields[1:] {
+		k, v, _ := strings.Cut(strings.TrimSpace(f), "=")
+		if k == "q" {
+			if q, err := strconv.ParseFloat(v, 64); err == nil {
+				c.q = q
+			}
+			continue
+		}
+		if c.params == nil {
+			c.params = map[string]string{}
+		}
+		c.params[strings.ToLower(k)] = strings.Trim(v, `"`)
+	}
+	return c
 }
 
 // choose returns the type that the client likes best; the first if it does not
@@ -185,12 +187,10 @@ func (c clause) covers(media string) bool {
 }
 
 // The errors that the documents' handler answers with.
-//
-//nolint:gochecknoglobals // constants in all but name
 var (
-	notFound = statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	errNotFound = statusError(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 
-	methodNotAllowed = statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+	errMethodNotAllowed = statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
 )
 
 func notAcceptable(types []string) error {

@@ -46,7 +46,7 @@ func server(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/", documents(t).Handler())
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
-		json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0"}) //nolint:errcheck // test
+		json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0"})
 	})
 	s := httptest.NewUnstartedServer(mux)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // kubectl hangs up in the middle of handshakes
@@ -146,8 +146,16 @@ func TestDiscovery_golden(t *testing.T) {
 	h := documents(t).Handler()
 	var got strings.Builder
 	for _, req := range []struct{ path, accept string }{
-		{"/api", ""}, {"/apis", ""}, {"/apis/apps", ""}, {"/api/v1", ""}, {"/apis/apps/v1", ""}, {"/apis/events.k8s.io/v1", ""},
-		{"/apis/coordination.k8s.io/v1", ""}, {"/apis/plugins.proa.io/v1", ""}, {"/api", aggregatedType}, {"/apis", aggregatedType},
+		{"/api", ""},
+		{"/apis", ""},
+		{"/apis/apps", ""},
+		{"/api/v1", ""},
+		{"/apis/apps/v1", ""},
+		{"/apis/events.k8s.io/v1", ""},
+		{"/apis/coordination.k8s.io/v1", ""},
+		{"/apis/plugins.proa.io/v1", ""},
+		{"/api", aggregatedType},
+		{"/apis", aggregatedType},
 	} {
 		w := ask(h, req.path, "Accept", req.accept)
 		var v any
@@ -182,7 +190,7 @@ func golden(t *testing.T, file, got string) {
 
 // ask sends a GET with headers given as names and values.
 func ask(h http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("GET", path, nil)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil)
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i+1] != "" {
 			r.Header.Set(headers[i], headers[i+1])
@@ -248,7 +256,7 @@ func TestHandler_negotiation(t *testing.T) {
 	if w := ask(h, "/api?pretty=false", "User-Agent", "curl/8"); strings.Contains(w.Body.String(), "\n") {
 		t.Errorf("indented without need: %s", w.Body)
 	}
-	r := httptest.NewRequest("POST", "/apis", nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/apis", nil)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != 405 {

@@ -33,7 +33,6 @@ func documents(t testing.TB) *Documents {
 	return d
 }
 
-//nolint:gochecknoglobals // made once
 var sharedDocuments = sync.OnceValues(func() (*Documents, error) {
 	return Build(api.Resources(), &version.Info{GitVersion: "v1.37.0"})
 })
@@ -165,7 +164,7 @@ func TestValidate_faults(t *testing.T) {
 }
 
 // required are the pointers and lists that random objects may lack.
-var required = []string{ //nolint:gochecknoglobals // a constant in all but name
+var required = []string{ // a constant in all but name
 	"selector", "containers", "monitors", "secretRef", "nodeSelectorTerms", "priority", "phases", "rules",
 }
 
