@@ -24,6 +24,7 @@ import (
 type server struct {
 	dir, listen string
 	args        []string
+	binary      string // "" is this binary
 
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -77,7 +78,11 @@ func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeco
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	args := append([]string{"server", "--data-dir", s.dir, "--listen", s.listen}, s.args...)
-	s.cmd = exec.Command(os.Args[0], args...) //nolint:gosec // this binary
+	binary := s.binary
+	if binary == "" {
+		binary = os.Args[0]
+	}
+	s.cmd = exec.Command(binary, args...) //nolint:gosec // proa
 	s.cmd.Env = append(os.Environ(), runEnv+"=1")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -125,4 +130,16 @@ func (s *server) end(signal syscall.Signal) {
 func (s *server) clients(t *testing.T) *kubernetes.Clientset {
 	t.Helper()
 	return protobufClients(t, adminConfig(t, s.kubeconfig()))
+}
+
+// build makes the binary as users have it: without what the race detector
+// adds to each access to memory.
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "proa")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/proa-project/proa/cmd/proa") //nolint:gosec // constant but for the folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build proa: %v\n%s", err, out)
+	}
+	return path
 }
