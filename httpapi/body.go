@@ -27,7 +27,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	// A client that sends its body drop by drop does not hold on to the server
 	// for ever. Where there is no connection there is no deadline.
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.RequestTimeout)) //nolint:errcheck,gosec // see above
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.RequestTimeout)) //nolint:errcheck // see above
 	body := http.MaxBytesReader(exchangeOf(w).ResponseWriter, r.Body, limit)
 	var buf bytes.Buffer
 	if n := r.ContentLength; n > 0 {

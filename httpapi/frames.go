@@ -201,7 +201,7 @@ func (f *frames) fail(err error) {
 	if f.wt.out.format == formatProtobuf {
 		if raw, err := st.Marshal(); err == nil {
 			if object, err := envelope("v1", "Status", raw); err == nil {
-				f.protobuf("ERROR", object) //nolint:errcheck,gosec // the watch ends anyway
+				f.protobuf("ERROR", object) //nolint:errcheck // the watch ends anyway
 			}
 		}
 	} else if object, err := json.Marshal(st); err == nil {

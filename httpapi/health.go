@@ -97,11 +97,11 @@ func (s *Server) health(name string, checks []Check) http.HandlerFunc {
 			s.fail(w, r, errNoResource)
 		case !healthy:
 			w.WriteHeader(http.StatusInternalServerError)
-			fmt.Fprintf(w, "%s%s check failed\n", report.String(), name) //nolint:errcheck // the client is gone
+			fmt.Fprintf(w, "%s%s check failed\n", report.String(), name) // the client is gone
 		case verbose:
-			fmt.Fprintf(w, "%s%s check passed\n", report.String(), name) //nolint:errcheck // the client is gone
+			fmt.Fprintf(w, "%s%s check passed\n", report.String(), name) // the client is gone
 		default:
-			w.Write([]byte("ok")) //nolint:errcheck,gosec // the client is gone
+			w.Write([]byte("ok")) //nolint:errcheck // the client is gone
 		}
 	}
 }
@@ -115,5 +115,5 @@ func (s *Server) version(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header()["Content-Type"] = contentTypes[formatJSON]
 	w.Header()["Cache-Control"] = noCache
-	w.Write(body) //nolint:errcheck,gosec // the client is gone
+	w.Write(body) //nolint:errcheck // the client is gone
 }

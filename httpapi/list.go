@@ -193,7 +193,7 @@ func joinList(w http.ResponseWriter, r *http.Request, out *output, start []byte,
 		}
 	}
 	b = append(b, end...)
-	to.Write(b) //nolint:errcheck,gosec // the client is gone
+	to.Write(b) //nolint:errcheck // the client is gone
 	*buf = b
 }
 

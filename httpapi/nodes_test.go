@@ -203,7 +203,7 @@ func TestUpgrade(t *testing.T) {
 			conn.SetDeadline(time.Now().Add(20 * time.Second))
 			fmt.Fprintf(conn, "%s %s%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", c.method, podsPath, c.path, c.upgrade)
 			r := bufio.NewReader(conn)
-			resp, err := http.ReadResponse(r, nil) //nolint:bodyclose // the body is the connection
+			resp, err := http.ReadResponse(r, nil) // the body is the connection
 			if err != nil {
 				t.Fatal(err)
 			}

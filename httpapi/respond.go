@@ -41,7 +41,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, out *output, code int, bo
 	if compress(r, out, len(body)) {
 		z := startGzip(w, code)
 		defer stopGzip(z)
-		z.Write(body) //nolint:errcheck,gosec // the client is gone
+		z.Write(body) //nolint:errcheck // the client is gone
 		return
 	}
 	n := len(body)
@@ -55,12 +55,12 @@ func writeBody(w http.ResponseWriter, r *http.Request, out *output, code int, bo
 		b := buffers.get()
 		defer buffers.put(b)
 		*b = append(append((*b)[:0], body...), '\n')
-		w.Write(*b) //nolint:errcheck,gosec // the client is gone
+		w.Write(*b) //nolint:errcheck // the client is gone
 		return
 	}
-	w.Write(body) //nolint:errcheck,gosec // the client is gone
+	w.Write(body) //nolint:errcheck,gosec // the client is gone; the type of the body is set above
 	if newline {
-		w.Write([]byte("\n")) //nolint:errcheck,gosec // the client is gone
+		w.Write([]byte("\n")) //nolint:errcheck // the client is gone
 	}
 }
 
@@ -105,7 +105,7 @@ func startGzip(w http.ResponseWriter, code int) *gzip.Writer {
 }
 
 func stopGzip(z *gzip.Writer) {
-	z.Close() //nolint:errcheck,gosec // the client is gone
+	z.Close() //nolint:errcheck // the client is gone
 	gzips.Put(z)
 }
 

@@ -63,7 +63,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, tc *tls.Config) erro
 	graceCtx, done := context.WithTimeout(base, s.cfg.StopGrace)
 	defer done()
 	if serr := hs.Shutdown(graceCtx); serr != nil {
-		hs.Close() //nolint:errcheck,gosec // there is nothing left to do
+		hs.Close() //nolint:errcheck // there is nothing left to do
 	}
 	s.streams.Wait()
 	running.Wait()

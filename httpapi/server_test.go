@@ -248,7 +248,7 @@ func TestServe(t *testing.T) {
 		}
 		ready = resp.StatusCode == http.StatusOK
 	}
-	w := get(mapsPath + "?watch=1") //nolint:bodyclose // closed below
+	w := get(mapsPath + "?watch=1") // closed below
 	defer w.Body.Close()
 	ended := make(chan error, 1)
 	go func() {

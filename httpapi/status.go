@@ -223,5 +223,5 @@ func writeStatus(w http.ResponseWriter, code int, st *metav1.Status) {
 	h.Set("Cache-Control", "no-cache, private")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	w.Write(body) //nolint:errcheck,gosec // the client is gone
+	w.Write(body) //nolint:errcheck // the client is gone
 }

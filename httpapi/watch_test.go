@@ -54,7 +54,7 @@ func (f *fixture) watch(t *testing.T, path string, header ...string) *stream {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := f.Client().Do(req) //nolint:bodyclose // stream.close does
+	resp, err := f.Client().Do(req) // stream.close does
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (wt *watching) overWebSocket(ctx context.Context, w http.ResponseWriter, r 
 			// A client that does not read holds up the end of the watch for a
 			// moment only: nobody else watches over a connection like this.
 			defer context.AfterFunc(ctx, func() {
-				ws.SetWriteDeadline(time.Now().Add(time.Second)) //nolint:errcheck,gosec // it is closed already
+				ws.SetWriteDeadline(time.Now().Add(time.Second)) //nolint:errcheck // it is closed already
 			})()
 			gone := make(chan struct{})
 			go func() { // the client says nothing, but it may leave
@@ -52,7 +52,7 @@ func (wt *watching) overWebSocket(ctx context.Context, w http.ResponseWriter, r 
 			if err := wt.run(ctx, f); err != nil {
 				f.fail(err)
 			}
-			ws.Close() //nolint:errcheck,gosec // ends the reader
+			ws.Close() //nolint:errcheck // ends the reader
 			<-gone
 		},
 	}
