@@ -23,6 +23,7 @@ type family struct {
 }
 
 func newFamily(t *testing.T) *family {
+	t.Helper()
 	c := newCluster(t)
 	c.manage(func(cfg *controllers.Config) { cfg.Names = []string{"garbagecollector"} })
 	return &family{c, client.For[*corev1.ConfigMap](c.rest)}

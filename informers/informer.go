@@ -91,7 +91,7 @@ func (i *Informer[T]) Run(ctx context.Context) error {
 	if i.opts.Resync > 0 {
 		wg.Go(func() { i.resync(ctx) })
 	}
-	for i.fifo.Pop(ctx, i.process) { //nolint:revive // the work is in process
+	for i.fifo.Pop(ctx, i.process) { // the work is in process
 	}
 	wg.Wait()
 	i.mu.Lock()

@@ -298,6 +298,7 @@ func TestInformer_chaos(t *testing.T) {
 }
 
 func chaos(t *testing.T, seed uint64) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld()
 	w.noWatchList = seed%2 == 1

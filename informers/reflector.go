@@ -9,11 +9,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/rs/zerolog"
 
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/httpapi/client"
@@ -102,11 +101,11 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 }
 
 func (r *Reflector[T]) logFailure(err error) {
-	ev := r.cfg.Log.Debug()
+	level := zerolog.DebugLevel
 	if r.backoff >= maxBackoff/8 {
-		ev = r.cfg.Log.Warn()
+		level = zerolog.WarnLevel
 	}
-	ev.Err(err).Str("resource_version", r.revision).Msg("cannot list or watch, trying again")
+	r.cfg.Log.WithLevel(level).Err(err).Str("resource_version", r.revision).Msg("cannot list or watch, trying again")
 }
 
 // wait backs off with jitter.
@@ -183,7 +182,6 @@ func (r *Reflector[T]) streamList(ctx context.Context) error {
 			r.cfg.Sink.Replace(kept)
 			r.seen(ev.ResourceVersion)
 			r.backoff = 0
-			at = nil
 			break
 		}
 		k := KeyOf(ev.Object)

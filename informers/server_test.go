@@ -216,7 +216,7 @@ func TestStockInformers(t *testing.T) {
 			return fmt.Errorf("%d there, %d here", len(theirs), ours.Len())
 		}
 		for _, x := range theirs {
-			their := x.(*corev1.ConfigMap) //nolint:errcheck // it lists nothing else
+			their := x.(*corev1.ConfigMap) // it lists nothing else
 			our, ok := ours.Get(their.Namespace, their.Name)
 			if !ok || our.ResourceVersion != their.ResourceVersion || our.Data["n"] != their.Data["n"] {
 				return fmt.Errorf("%s is at %s there, %v here", their.Name, their.ResourceVersion, our)

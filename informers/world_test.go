@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -97,9 +98,7 @@ func (w *world) snapshot() map[informers.Key]object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := map[informers.Key]object{}
-	for k, o := range w.objects {
-		out[k] = o
-	}
+	maps.Copy(out, w.objects)
 	return out
 }
 
@@ -220,7 +219,10 @@ type twin struct {
 	calls   int
 }
 
-func newTwin(t testing.TB) *twin { return &twin{t: t, objects: map[informers.Key]object{}} }
+func newTwin(t testing.TB) *twin {
+	t.Helper()
+	return &twin{t: t, objects: map[informers.Key]object{}}
+}
 
 func (tw *twin) handler() informers.Handler[object] {
 	return informers.Handler[object]{

@@ -71,9 +71,9 @@ func templateHash(t *corev1.PodTemplateSpec, collisions *int32) (string, error) 
 		return "", fmt.Errorf("hash template: %w", err)
 	}
 	h := fnv.New32a()
-	h.Write(b) //nolint:errcheck,gosec // a hash takes everything
+	h.Write(b) // a hash takes everything
 	if collisions != nil {
-		h.Write([]byte(strconv.Itoa(int(*collisions)))) //nolint:errcheck,gosec // as above
+		h.Write([]byte(strconv.Itoa(int(*collisions)))) // as above
 	}
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10)), nil
 }

@@ -41,7 +41,7 @@ func scaled(v *intstr.IntOrString, total int, up bool) int32 {
 	if err != nil || n < 0 {
 		return 0
 	}
-	return int32(min(n, math.MaxInt32)) //nolint:gosec // bounded
+	return int32(min(n, math.MaxInt32)) // bounded
 }
 
 func replicas(d *appsv1.Deployment) int32 {
@@ -163,7 +163,7 @@ func isScaling(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bool {
 
 func number(o metav1.Object, annotation string) (int32, bool) {
 	n, err := strconv.ParseInt(o.GetAnnotations()[annotation], 10, 32)
-	return int32(n), err == nil //nolint:gosec // parsed as 32 bits
+	return int32(n), err == nil // parsed as 32 bits
 }
 
 // proportional returns the sizes that the sets should have after the

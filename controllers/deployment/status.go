@@ -3,6 +3,7 @@ package deployment
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,7 +36,7 @@ type note struct {
 func newStatus(d *appsv1.Deployment, fresh *appsv1.ReplicaSet, old []*appsv1.ReplicaSet, n *note, now time.Time) (st appsv1.DeploymentStatus, again time.Duration) {
 	all := old
 	if fresh != nil {
-		all = append(all[:len(all):len(all)], fresh)
+		all = append(slices.Clip(all), fresh)
 		st.UpdatedReplicas = fresh.Status.Replicas
 	}
 	st.ObservedGeneration = d.Generation

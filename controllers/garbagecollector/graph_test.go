@@ -60,7 +60,6 @@ func TestGraph_property(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			n := rapid.IntRange(0, 9).Draw(t, "object")
 			uid := types.UID(fmt.Sprint(n))
-			var got todo
 			if live[uid] != nil && rapid.Bool().Draw(t, "delete") {
 				var dependents []types.UID
 				for _, o := range live {
@@ -69,7 +68,7 @@ func TestGraph_property(t *testing.T) {
 					}
 				}
 				delete(live, uid)
-				got = g.gone(uid)
+				got := g.gone(uid)
 				for _, d := range dependents {
 					if d != uid && !slices.Contains(got.remove, d) {
 						t.Fatalf("%s has lost its owner %s and is not looked at", d, uid)
@@ -83,7 +82,7 @@ func TestGraph_property(t *testing.T) {
 					}
 				}
 				live[uid] = obj
-				got = g.observe(row, obj)
+				g.observe(row, obj)
 				for _, r := range obj.OwnerReferences {
 					p := g.nodes[r.UID]
 					_, linked := p.dependents[g.nodes[uid]]

@@ -24,7 +24,7 @@ func (c *Controller) settlePods(ctx context.Context, n *corev1.Node, now time.Ti
 	var errs []error
 	for _, p := range c.pods.ByIndex(byNode, n.Name) {
 		if silent {
-			errs = append(errs, c.markNotReady(ctx, n, p, now))
+			errs = append(errs, c.markNotReady(ctx, p, now))
 		}
 		if !leaving || p.DeletionTimestamp != nil {
 			continue
@@ -41,7 +41,7 @@ func (c *Controller) settlePods(ctx context.Context, n *corev1.Node, now time.Ti
 	return again, errors.Join(errs...)
 }
 
-func (c *Controller) markNotReady(ctx context.Context, n *corev1.Node, p *corev1.Pod, now time.Time) error {
+func (c *Controller) markNotReady(ctx context.Context, p *corev1.Pod, now time.Time) error {
 	conds := notReady(p, now)
 	if conds == nil {
 		return nil

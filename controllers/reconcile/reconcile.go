@@ -71,11 +71,11 @@ func work[K comparable](ctx context.Context, q *workqueue.Queue[K], log zerolog.
 			return
 		}
 		if !errors.Is(err, ErrLater) {
-			ev := log.Debug()
+			level := zerolog.DebugLevel
 			if q.Requeues(k) > 10 {
-				ev = log.Warn()
+				level = zerolog.WarnLevel
 			}
-			ev.Err(err).Str("key", fmt.Sprint(k)).Msg("cannot reconcile, trying again")
+			log.WithLevel(level).Err(err).Str("key", fmt.Sprint(k)).Msg("cannot reconcile, trying again")
 		}
 		q.AddRateLimited(k)
 		return

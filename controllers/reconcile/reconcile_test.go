@@ -116,7 +116,10 @@ func TestParallel(t *testing.T) {
 		calls.Add(1)
 		now := running.Add(1)
 		defer running.Add(-1)
-		for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+		for {
+			if m := most.Load(); now <= m || most.CompareAndSwap(m, now) {
+				break
+			}
 		}
 		if i == 50 {
 			return no

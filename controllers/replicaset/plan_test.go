@@ -35,7 +35,7 @@ func newSet(n int32) *appsv1.ReplicaSet {
 func pod(words string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: words, UID: types.UID(words), Labels: map[string]string{"a": "b"}, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour))}}
 	p.Status.Phase = corev1.PodPending
-	for _, w := range strings.Fields(words) {
+	for w := range strings.FieldsSeq(words) {
 		switch k, v, _ := strings.Cut(w, "="); k {
 		case "bound":
 			p.Spec.NodeName = v
@@ -177,7 +177,10 @@ func TestRamp(t *testing.T) {
 		done, err := ramp(t.Context(), tc.n, tc.width, func() error {
 			now := running.Add(1)
 			defer running.Add(-1)
-			for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+			for {
+				if m := most.Load(); now <= m || most.CompareAndSwap(m, now) {
+					break
+				}
 			}
 			if int(calls.Add(1))-1 == tc.failAt {
 				return no
