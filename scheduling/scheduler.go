@@ -140,9 +140,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for range s.cfg.Workers {
 		wg.Go(func() { s.worker(ctx) })
 	}
-	wg.Go(func() { s.events.Run(ctx) }) //nolint:errcheck,gosec // ends with ctx only
+	wg.Go(func() { s.events.Run(ctx) }) //nolint:errcheck // ends with ctx only
 	wg.Go(func() { s.confirm(ctx) })
-	s.log.Info().Msg("scheduler started")
+	s.log.Debug().Msg("scheduler started")
 	for {
 		e, err := s.queue.Pop(ctx)
 		if err != nil {

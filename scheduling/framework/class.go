@@ -25,7 +25,7 @@ type classes struct {
 // only once is not worth the memory.
 func (c *classes) again(key []byte) bool {
 	h := fnv.New64a()
-	h.Write(key) //nolint:gosec // it never fails
+	h.Write(key) // it never fails
 	sum := h.Sum64()
 	if slices.Contains(c.once[:], sum) {
 		return true

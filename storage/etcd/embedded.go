@@ -164,7 +164,7 @@ func checkDatabase(dir string) error {
 // waits for them for ever.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in the directory that the caller named
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // in the directory that the caller named
 	if err != nil {
 		return nil, fmt.Errorf("lock etcd's data directory: %w", err)
 	}
