@@ -93,7 +93,7 @@ func (h *Host) getContent(w http.ResponseWriter, r *http.Request, name string) e
 			head(man.Size, m.Spec.Digest)
 		}
 		if _, err := w.Write(b); err != nil {
-			return nil
+			return nil //nolint:nilerr // the client is gone
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (h *Host) putContent(w http.ResponseWriter, r *http.Request, name string) e
 		return apierrors.NewBadRequest(fmt.Sprintf("the uploaded content has the digest %s, not %s", digest, want))
 	}
 	if r.URL.Query().Get("dryRun") == "" {
-		if err := h.chunks.write(r.Context(), digest, size, file); err != nil {
+		if err = h.chunks.write(r.Context(), digest, size, file); err != nil {
 			return unavailable(err)
 		}
 		if m, err = h.setDigest(r.Context(), name, digest); err != nil {
@@ -137,7 +137,7 @@ func (h *Host) putContent(w http.ResponseWriter, r *http.Request, name string) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(append(body, '\n')) // the client is gone
+	_, _ = w.Write(append(body, '\n')) //nolint:gosec // it is JSON, and says so; without effect once the client is gone
 	return nil
 }
 
@@ -232,5 +232,5 @@ func writeError(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(st.Code))
-	_, _ = w.Write(append(body, '\n')) // the client is gone
+	_, _ = w.Write(append(body, '\n')) // without effect once the client is gone
 }

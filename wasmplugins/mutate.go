@@ -52,7 +52,7 @@ func (c *call) mutate(ctx context.Context, chain []*binding) error {
 			continue
 		}
 		c.object = last
-		if err := c.failed(ctx, b, &engine.Error{Plugin: b.name, Reason: engine.BadReply, Detail: "the changed object is invalid: " + err.Error()}); err != nil {
+		if err = c.failed(ctx, b, &engine.Error{Plugin: b.name, Reason: engine.BadReply, Detail: "the changed object is invalid: " + err.Error()}); err != nil {
 			return err
 		}
 	}

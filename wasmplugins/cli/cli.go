@@ -79,11 +79,11 @@ It runs
 			if err != nil {
 				return err
 			}
-			build := exec.CommandContext(c.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", abs, ".")
+			build := exec.CommandContext(c.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", abs, ".") //nolint:gosec // the path is the user's own
 			build.Dir = dir
 			build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 			build.Stdout, build.Stderr = c.OutOrStdout(), c.ErrOrStderr()
-			if err := build.Run(); err != nil {
+			if err = build.Run(); err != nil {
 				return fmt.Errorf("go build: %w", err)
 			}
 			info, err := os.Stat(abs)

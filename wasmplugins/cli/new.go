@@ -77,7 +77,7 @@ func scaffold(dir string, values map[string]string) error {
 		return err
 	}
 	for _, t := range all.Templates() {
-		f, err := os.Create(filepath.Join(dir, strings.TrimSuffix(t.Name(), ".tmpl"))) //nolint:gosec // names of our own
+		f, err := os.Create(filepath.Join(dir, strings.TrimSuffix(t.Name(), ".tmpl"))) // names of our own
 		if err != nil {
 			return err
 		}

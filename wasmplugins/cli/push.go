@@ -44,7 +44,7 @@ there, and wait until the server has compiled it.`,
 			ctx, cancel := context.WithTimeout(c.Context(), timeout)
 			defer cancel()
 			begin := time.Now()
-			if err := Push(ctx, rest, args[0], wasm); err != nil {
+			if err = Push(ctx, rest, args[0], wasm); err != nil {
 				return err
 			}
 			m, err := waitCompiled(ctx, rest, args[0], engine.Digest(wasm))

@@ -50,8 +50,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // ReasonOf returns the reason of an error, "" if it has none.
 func ReasonOf(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return ""

@@ -58,7 +58,7 @@ func (o *output) flush(log func(Level, []byte)) {
 	}
 	start := 0
 	for _, p := range o.parts {
-		for _, line := range bytes.Split(bytes.TrimRight(o.b[start:p.end], "\n"), []byte("\n")) {
+		for line := range bytes.SplitSeq(bytes.TrimRight(o.b[start:p.end], "\n"), []byte("\n")) {
 			log(p.level, line)
 		}
 		start = p.end

@@ -88,7 +88,6 @@ type Program struct {
 	exports  []string
 	rt       wazero.Runtime
 	compiled wazero.CompiledModule
-	hosts    []wazero.CompiledModule
 
 	image   image    // of the memory; nil without snapshot
 	globals []uint64 // values of the snapshot

@@ -26,7 +26,7 @@ import (
 func valid(wasm []byte) bool {
 	ctx := context.Background()
 	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2))
-	defer rt.Close(ctx) //nolint:errcheck // has no instance
+	defer rt.Close(ctx) // has no instance
 	m, err := rt.CompileModule(ctx, wasm)
 	if err != nil {
 		return false
@@ -107,9 +107,9 @@ func compare(t *testing.T, name string, original, rewritten, spec []byte, seed u
 	t.Helper()
 	ctx := context.Background()
 	h := newHost(t)
-	defer h.rt.Close(ctx) //nolint:errcheck // frees memory only
+	defer h.rt.Close(ctx) // frees memory only
 	plain := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(256))
-	defer plain.Close(ctx) //nolint:errcheck // frees memory only
+	defer plain.Close(ctx) // frees memory only
 
 	load := func(rt wazero.Runtime, wasm []byte) (api.Module, error) {
 		if spec != nil && bytes.Contains(wasm, []byte("spectest")) {

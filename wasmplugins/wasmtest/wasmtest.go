@@ -238,14 +238,14 @@ func BrIf(label uint32) []byte { return U([]byte{0x0d}, uint64(label)) }
 
 // Common instructions without immediates.
 var (
-	Unreachable = []byte{0x00}        //nolint:gochecknoglobals // a constant in all but name
-	Return      = []byte{0x0f}        //nolint:gochecknoglobals // a constant in all but name
-	Drop        = []byte{0x1a}        //nolint:gochecknoglobals // a constant in all but name
-	Add32       = []byte{0x6a}        //nolint:gochecknoglobals // a constant in all but name
-	Sub32       = []byte{0x6b}        //nolint:gochecknoglobals // a constant in all but name
-	Eqz32       = []byte{0x45}        //nolint:gochecknoglobals // a constant in all but name
-	Grow        = []byte{0x40, 0}     //nolint:gochecknoglobals // a constant in all but name
-	Fill        = []byte{0xfc, 11, 0} //nolint:gochecknoglobals // a constant in all but name
-	Store32     = []byte{0x36, 2, 0}  //nolint:gochecknoglobals // a constant in all but name
-	Load32      = []byte{0x28, 2, 0}  //nolint:gochecknoglobals // a constant in all but name
+	Unreachable = []byte{0x00}        // a constant in all but name
+	Return      = []byte{0x0f}        // a constant in all but name
+	Drop        = []byte{0x1a}        // a constant in all but name
+	Add32       = []byte{0x6a}        // a constant in all but name
+	Sub32       = []byte{0x6b}        // a constant in all but name
+	Eqz32       = []byte{0x45}        // a constant in all but name
+	Grow        = []byte{0x40, 0}     // a constant in all but name
+	Fill        = []byte{0xfc, 11, 0} // a constant in all but name
+	Store32     = []byte{0x36, 2, 0}  // a constant in all but name
+	Load32      = []byte{0x28, 2, 0}  // a constant in all but name
 )
