@@ -57,7 +57,7 @@ func (g *globals) logger() (zerolog.Logger, error) {
 	if err != nil {
 		return zerolog.Nop(), err
 	}
-	var out io.Writer = g.Err
+	out := g.Err
 	if f, ok := g.Err.(*os.File); ok && !g.logJSON && isTerminal(f) {
 		out = zerolog.ConsoleWriter{Out: f, TimeFormat: time.TimeOnly}
 	}

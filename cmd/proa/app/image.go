@@ -34,17 +34,17 @@ func (g *globals) imageImport() *cobra.Command {
 			}
 			defer runtime.Close() //nolint:errcheck // the process ends
 			for _, file := range files {
-				f, err := os.Open(file) //nolint:gosec // the user's own choice
+				f, err := os.Open(file) // the user's own choice
 				if err != nil {
 					return err
 				}
 				names, err := runtime.Import(cmd.Context(), f)
-				f.Close() //nolint:errcheck,gosec // only read
+				f.Close() //nolint:errcheck // only read
 				if err != nil {
 					return fmt.Errorf("import %s: %w", file, err)
 				}
 				for _, name := range names {
-					fmt.Fprintln(cmd.OutOrStdout(), name) //nolint:errcheck // a terminal
+					fmt.Fprintln(cmd.OutOrStdout(), name)
 				}
 			}
 			return nil

@@ -10,13 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/proa-project/proa/cmd/proa/controlplane"
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/nodeagent/join"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // defaultSimulated is how many nodes "proa up" simulates on a machine without
@@ -51,9 +50,9 @@ nodes, on which pods go through the same states without containers.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "Proa is ready at %s\n\n  export KUBECONFIG=%s\n\n", cp.URL, cp.Kubeconfig) //nolint:errcheck // a terminal
+			fmt.Fprintf(out, "Proa is ready at %s\n\n  export KUBECONFIG=%s\n\n", cp.URL, cp.Kubeconfig)
 			if why != "" {
-				fmt.Fprintf(out, "No containers here: %s. %d simulated nodes.\n", why, c.SimulateNodes) //nolint:errcheck // a terminal
+				fmt.Fprintf(out, "No containers here: %s. %d simulated nodes.\n", why, c.SimulateNodes)
 				return cp.Wait()
 			}
 			flags.dataDir = filepath.Join(c.DataDir, "agent")

@@ -157,7 +157,7 @@ func (cp *ControlPlane) start(config Config) error {
 	}
 	defer func() {
 		if listener != nil {
-			listener.Close() //nolint:errcheck,gosec // nobody has used it
+			listener.Close() //nolint:errcheck // nobody has used it
 		}
 	}()
 
@@ -342,7 +342,7 @@ func (cp *ControlPlane) waitReady() error {
 		}
 		resp, err := hc.Do(req)
 		if err == nil {
-			resp.Body.Close() //nolint:errcheck,gosec // only the status counts
+			resp.Body.Close() //nolint:errcheck // only the status counts
 			if resp.StatusCode == http.StatusOK {
 				return nil
 			}
@@ -399,6 +399,6 @@ func identity() string {
 		host = "proa"
 	}
 	b := make([]byte, 4)
-	rand.Read(b) //nolint:errcheck // it never fails
+	rand.Read(b) // it never fails
 	return host + "_" + hex.EncodeToString(b)
 }

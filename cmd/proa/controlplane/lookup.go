@@ -45,7 +45,7 @@ func (l lookup) read(ctx context.Context, resource, namespace, name string, matc
 // Secret implements authn.Secrets.
 func (l lookup) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	obj, err := l.object(ctx, "secrets", namespace, name)
-	secret, _ := obj.(*corev1.Secret) //nolint:errcheck // nil is the answer
+	secret, _ := obj.(*corev1.Secret) // nil is the answer
 	return secret, err
 }
 
@@ -115,20 +115,11 @@ func usesSecret(pod *corev1.Pod, name string) bool {
 			return true
 		}
 	}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Secret != nil && v.Secret.SecretName == name {
-			return true
-		}
-		if v.Projected != nil {
-			for _, s := range v.Projected.Sources {
-				if s.Secret != nil && s.Secret.Name == name {
-					return true
-				}
-			}
-		}
-	}
-	return anyContainer(pod, func(c *corev1.Container) bool {
+	return anyVolume(pod, func(v *corev1.Volume) bool {
+		return v.Secret != nil && v.Secret.SecretName == name
+	}, func(s *corev1.VolumeProjection) bool {
+		return s.Secret != nil && s.Secret.Name == name
+	}) || anyContainer(pod, func(c *corev1.Container) bool {
 		for _, e := range c.EnvFrom {
 			if e.SecretRef != nil && e.SecretRef.Name == name {
 				return true
@@ -144,20 +135,11 @@ func usesSecret(pod *corev1.Pod, name string) bool {
 }
 
 func usesConfigMap(pod *corev1.Pod, name string) bool {
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.ConfigMap != nil && v.ConfigMap.Name == name {
-			return true
-		}
-		if v.Projected != nil {
-			for _, s := range v.Projected.Sources {
-				if s.ConfigMap != nil && s.ConfigMap.Name == name {
-					return true
-				}
-			}
-		}
-	}
-	return anyContainer(pod, func(c *corev1.Container) bool {
+	return anyVolume(pod, func(v *corev1.Volume) bool {
+		return v.ConfigMap != nil && v.ConfigMap.Name == name
+	}, func(s *corev1.VolumeProjection) bool {
+		return s.ConfigMap != nil && s.ConfigMap.Name == name
+	}) || anyContainer(pod, func(c *corev1.Container) bool {
 		for _, e := range c.EnvFrom {
 			if e.ConfigMapRef != nil && e.ConfigMapRef.Name == name {
 				return true
@@ -170,6 +152,26 @@ func usesConfigMap(pod *corev1.Pod, name string) bool {
 		}
 		return false
 	})
+}
+
+// anyVolume reports whether volume is true for a volume of the pod, or source
+// for a part of a projected one.
+func anyVolume(pod *corev1.Pod, volume func(*corev1.Volume) bool, source func(*corev1.VolumeProjection) bool) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if volume(v) {
+			return true
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for j := range v.Projected.Sources {
+			if source(&v.Projected.Sources[j]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // anyContainer reports whether f is true for a container of the pod.
