@@ -56,7 +56,7 @@ func writeNetwork(dir, cidr string) error {
 		return fmt.Errorf("encode the pod network: %w", err)
 	}
 	path := filepath.Join(dir, networkFile)
-	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) { //nolint:gosec // our own file
+	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) { // our own file
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as the runtime makes it

@@ -239,26 +239,26 @@ func (c *container) do(verb string, args []string, out, errs io.Writer) (code in
 	first := strings.Join(args[:min(1, len(args))], "")
 	switch verb {
 	case "print":
-		fmt.Fprintln(out, strings.Join(args, " ")) //nolint:errcheck // only a log
+		fmt.Fprintln(out, strings.Join(args, " ")) // only a log
 	case "error":
-		fmt.Fprintln(errs, strings.Join(args, " ")) //nolint:errcheck // only a log
+		fmt.Fprintln(errs, strings.Join(args, " ")) // only a log
 	case "env":
 		var env []string
 		for _, e := range c.config.Envs {
 			env = append(env, e.Key+"="+string(e.Value))
 		}
 		slices.Sort(env)
-		fmt.Fprintln(out, strings.Join(env, "\n")) //nolint:errcheck // only a log
+		fmt.Fprintln(out, strings.Join(env, "\n")) // only a log
 	case "cat":
 		b, err := os.ReadFile(c.hostPath(first))
 		if err != nil {
-			fmt.Fprintln(errs, err) //nolint:errcheck // only a log
+			fmt.Fprintln(errs, err) // only a log
 			return 1, true
 		}
-		out.Write(b) //nolint:errcheck,gosec // only a log
+		out.Write(b) //nolint:errcheck // only a log
 	case "write":
 		if err := os.WriteFile(c.hostPath(first), []byte(strings.Join(args[1:], " ")), 0o644); err != nil { //nolint:gosec // a test's file
-			fmt.Fprintln(errs, err) //nolint:errcheck // only a log
+			fmt.Fprintln(errs, err) // only a log
 			return 1, true
 		}
 	case "sleep", "deaf", "serve":
@@ -284,7 +284,7 @@ func (c *container) do(verb string, args []string, out, errs io.Writer) (code in
 		}
 		return int32(n), true
 	default:
-		fmt.Fprintln(errs, "helper: no verb", verb) //nolint:errcheck // only a log
+		fmt.Fprintln(errs, "helper: no verb", verb) // only a log
 		return 1, true
 	}
 	return 0, false

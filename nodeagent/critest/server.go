@@ -117,7 +117,7 @@ func (s *Server) Serve() error {
 	s.mu.Unlock()
 	go func() {
 		defer close(served)
-		g.Serve(l) //nolint:errcheck,gosec // it ends when stopped
+		g.Serve(l) //nolint:errcheck // it ends when stopped
 	}()
 	return nil
 }

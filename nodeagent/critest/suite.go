@@ -235,7 +235,7 @@ func (s suite) container(t *testing.T) {
 	log := filepath.Join(b.options.LogDir, "main", "2.log")
 	var text string
 	poll(t, func() bool {
-		content, err := os.ReadFile(log) //nolint:gosec // in the test's folder
+		content, err := os.ReadFile(log) // in the test's folder
 		text = string(content)
 		return err == nil && strings.Count(text, "\n") == 2
 	})
@@ -266,7 +266,7 @@ func (s suite) stop(t *testing.T) {
 	obeys, deaf := b.start(t, "obeys", "print", "up", ",", "sleep", "ever"), b.start(t, "deaf", "print", "up", ",", "deaf", "ever")
 	for _, name := range []string{"obeys", "deaf"} { // it must have come so far as to hear the signal
 		poll(t, func() bool {
-			out, _ := os.ReadFile(filepath.Join(b.options.LogDir, name, "2.log")) //nolint:gosec // it may not be there yet
+			out, _ := os.ReadFile(filepath.Join(b.options.LogDir, name, "2.log")) // it may not be there yet
 			return strings.Contains(string(out), "up")
 		})
 	}

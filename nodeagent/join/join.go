@@ -227,7 +227,7 @@ func parse(ca, cert, key, servingCert, servingKey []byte) (*pairs, error) {
 func load(c Config) (*pairs, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{caFile, clientCert, clientKey, servingCert, servingKey} {
-		b, err := os.ReadFile(filepath.Join(c.Dir, name)) //nolint:gosec // the folder of the node's own keys
+		b, err := os.ReadFile(filepath.Join(c.Dir, name)) // the folder of the node's own keys
 		if err != nil {
 			return nil, err
 		}

@@ -139,7 +139,7 @@ type Probe struct {
 // Hash changes when a container must be made anew because its definition did.
 func Hash(c *corev1.Container) string {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%s\x00%s", c.Name, c.Image) //nolint:errcheck // a hash does not fail
+	fmt.Fprintf(h, "%s\x00%s", c.Name, c.Image) // a hash does not fail
 	return fmt.Sprintf("%x", h.Sum32())
 }
 

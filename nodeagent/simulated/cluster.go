@@ -90,8 +90,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	if c.cfg.Factory == nil {
-		wg.Go(func() { c.pods.Run(ctx) })      //nolint:errcheck,gosec // ends with ctx only
-		wg.Go(func() { c.nodeInfos.Run(ctx) }) //nolint:errcheck,gosec // ends with ctx only
+		wg.Go(func() { c.pods.Run(ctx) })      //nolint:errcheck // ends with ctx only
+		wg.Go(func() { c.nodeInfos.Run(ctx) }) //nolint:errcheck // ends with ctx only
 	}
 	nodes := c.nodeInfos.AddHandler(c.nodeHandler())
 	defer nodes.Remove()

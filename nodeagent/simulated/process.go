@@ -196,7 +196,7 @@ func (c *Cluster) writeStatus(ctx context.Context, p *corev1.Pod, s corev1.PodSt
 	if err != nil {
 		return c.failed(ctx, p, err)
 	}
-	resp.Body.Close() //nolint:errcheck,gosec // it is not read
+	resp.Body.Close() //nolint:errcheck // it is not read
 	return nil
 }
 

@@ -55,7 +55,7 @@ func behaviourOf(p *corev1.Pod, latency, jitter time.Duration) behaviour {
 	b := behaviour{start: latency, run: -1, restart: p.Spec.RestartPolicy}
 	if jitter > 0 {
 		h := fnv.New32a()
-		h.Write([]byte(p.UID)) //nolint:gosec // it never fails
+		h.Write([]byte(p.UID)) // it never fails
 		b.start += time.Duration(uint64(h.Sum32()) * uint64(jitter) >> 32)
 	}
 	if d, ok := seconds(p.Annotations[AnnotationStartSeconds]); ok {

@@ -66,7 +66,7 @@ func New(c Config) http.Handler {
 	}
 	s := &server{c}
 	m := http.NewServeMux()
-	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) }) //nolint:errcheck,gosec // the client is gone
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok")) }) //nolint:errcheck // the client is gone
 	m.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.answer(s.logs))
 	m.HandleFunc("/exec/{namespace}/{pod}/{container}", s.answer(s.exec))
 	m.HandleFunc("/attach/{namespace}/{pod}/{container}", s.answer(s.attach))
@@ -99,7 +99,7 @@ func (s *server) answer(f func(http.ResponseWriter, *http.Request) error) http.H
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.ErrStatus.Code))
-		w.Write(body) //nolint:errcheck,gosec // the client is gone
+		w.Write(body) //nolint:errcheck // the client is gone
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *server) pods(w http.ResponseWriter, _ *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(body) //nolint:errcheck,gosec // the client is gone
+	w.Write(body) //nolint:errcheck // the client is gone
 	return nil
 }
 
@@ -167,7 +167,7 @@ type flushWriter struct {
 }
 
 func (f *flushWriter) Write(b []byte) (int, error) { return f.w.Write(b) }
-func (f *flushWriter) Flush()                      { f.c.Flush() } //nolint:errcheck,gosec // the next write tells
+func (f *flushWriter) Flush()                      { f.c.Flush() } //nolint:errcheck // the next write tells
 
 // logOptions reads the options of a request for logs.
 func logOptions(q url.Values, now time.Time) (LogOptions, error) {

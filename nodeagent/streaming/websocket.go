@@ -94,7 +94,7 @@ func (s *server) translate(w http.ResponseWriter, r *http.Request, target *url.U
 		options.TerminalSizeQueue = sizeQueue{ctx, c.sizes}
 	}
 	err = executor.StreamWithContext(ctx, options)
-	c.stdin.Close() //nolint:errcheck,gosec // nobody reads on
+	c.stdin.Close() //nolint:errcheck // nobody reads on
 	return c.finish(err)
 }
 
@@ -121,7 +121,7 @@ func (c *channels) read() {
 		}
 		switch b[0] {
 		case channelStdin:
-			c.typed.Write(b[1:]) //nolint:errcheck,gosec // the command has ended
+			c.typed.Write(b[1:]) //nolint:errcheck // the command has ended
 		case channelResize:
 			var size remotecommand.TerminalSize
 			if json.Unmarshal(b[1:], &size) == nil {
@@ -133,7 +133,7 @@ func (c *channels) read() {
 			}
 		case channelClose:
 			if len(b) == 2 && b[1] == channelStdin {
-				c.typed.Close() //nolint:errcheck,gosec // it never fails
+				c.typed.Close() //nolint:errcheck // it never fails
 			}
 		}
 	}
@@ -179,8 +179,8 @@ func (c *channels) finish(err error) error {
 	if failed != nil {
 		return failed
 	}
-	c.write(channelError, body)                                                                                                              //nolint:errcheck,gosec // the client may have gone
-	c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)) //nolint:errcheck,gosec // the client may have gone
+	c.write(channelError, body)                                                                                                              //nolint:errcheck // the client may have gone
+	c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(time.Second)) //nolint:errcheck // the client may have gone
 	return nil
 }
 
