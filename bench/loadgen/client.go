@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type Client struct {
 }
 
 func newClient(c *Config) *Client {
-	tc := &tls.Config{InsecureSkipVerify: c.Insecure} //nolint:gosec // only when told to
+	tc := &tls.Config{InsecureSkipVerify: c.Insecure} // only when told to
 	if c.Kubeconfig != "" {
 		fatal(fromKubeconfig(c, tc))
 	}
@@ -128,7 +129,7 @@ func (cl *Client) head(req *http.Request, ctype, accept string, gz bool) {
 
 // stream opens a watch and returns the response, whose body yields JSON lines.
 func (cl *Client) stream(ctx context.Context, worker int, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, "GET", cl.base+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cl.base+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (cl *Client) stream(ctx context.Context, worker int, path string) (*http.Re
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != 200 {
+	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		return nil, fmt.Errorf("watch %s: %d %s", path, resp.StatusCode, b)
@@ -156,14 +157,12 @@ func (cl *Client) must(method, path, ctype string, body []byte, ok ...int) []byt
 		if err == nil && code < 300 {
 			return buf.Bytes()
 		}
-		for _, o := range ok {
-			if code == o {
-				return buf.Bytes()
-			}
+		if slices.Contains(ok, code) {
+			return buf.Bytes()
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	fatal(fmt.Errorf("%s %s: %d %v %s", method, path, code, err, buf.String()))
+	fatal(fmt.Errorf("%s %s: %d %v %s", method, path, code, err, buf.String())) //nolint:errorlint // it may be nil
 	return nil
 }
 
@@ -180,12 +179,12 @@ var rvKey = []byte(`"resourceVersion":"`)
 
 // findRV extracts the first metadata.resourceVersion from compact JSON.
 func findRV(b []byte) uint64 {
-	i := bytes.Index(b, rvKey)
-	if i < 0 {
+	_, after, ok := bytes.Cut(b, rvKey)
+	if !ok {
 		return 0
 	}
 	var v uint64
-	for _, ch := range b[i+len(rvKey):] {
+	for _, ch := range after {
 		if ch < '0' || ch > '9' {
 			break
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 )
 
+//nolint:dupword // a mode, and what it does
 const usage = `loadgen: load generator for a Kubernetes-compatible API server
 
 usage: loadgen MODE [flags]
@@ -114,7 +115,7 @@ func main() {
 	case "delete":
 		runDelete(&c, rec)
 	case "watch":
-		for _, w := range strings.Split(c.Watchers, ",") {
+		for w := range strings.SplitSeq(c.Watchers, ",") {
 			n, err := strconv.Atoi(w)
 			fatal(err)
 			runWatch(&c, rec, n)

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/rs/zerolog"
 
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/nodeagent"
@@ -74,7 +73,7 @@ func startAgent(b *testing.B, c *cluster.Cluster, host *hosts.Host, runtime *cri
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); agent.Run(ctx) }() //nolint:errcheck // ends with its context
+	go func() { defer close(done); agent.Run(ctx) }() // ends with its context
 	return func() { cancel(); <-done }
 }
 

@@ -132,7 +132,7 @@ func (m *machines) kill(ts *testscript.TestScript, n int) {
 	if out, err := host.Command(context.Background(), "kill", "-9", pid).CombinedOutput(); err != nil {
 		ts.Logf("kill agent of %s: %v: %s", host.Name, err, out)
 	}
-	cmd.Wait() //nolint:errcheck // it was killed
+	cmd.Wait() // it was killed
 }
 
 func (m *machines) killAgent(ts *testscript.TestScript, _ bool, args []string) {
@@ -179,8 +179,8 @@ func forward(ts *testscript.TestScript, _ bool, args []string) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	ts.Check(cmd.Start())
 	defer func() {
-		cmd.Process.Kill() //nolint:errcheck // it may be gone
-		cmd.Wait()         //nolint:errcheck // it was killed
+		cmd.Process.Kill() // it may be gone
+		cmd.Wait()         // it was killed
 		ts.Logf("%s", out.String())
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,6 @@ type demo struct {
 	begin  time.Time
 	dir    string
 	proa   string
-	server string
 	config string // kubeconfig
 	procs  []*exec.Cmd
 }
@@ -99,15 +99,14 @@ func (d *demo) step(what string) {
 
 // stop ends the processes of the demo, the newest first.
 func (d *demo) stop() {
-	for i := len(d.procs) - 1; i >= 0; i-- {
-		p := d.procs[i]
-		p.Process.Signal(os.Interrupt) //nolint:errcheck,gosec // it may be gone
+	for _, p := range slices.Backward(d.procs) {
+		p.Process.Signal(os.Interrupt) // it may be gone
 		done := make(chan struct{})
-		go func() { p.Wait(); close(done) }() //nolint:errcheck,gosec // the exit code does not matter
+		go func() { p.Wait(); close(done) }() // the exit code does not matter
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
-			p.Process.Kill() //nolint:errcheck,gosec // it may be gone
+			p.Process.Kill() // it may be gone
 			<-done
 		}
 	}
@@ -115,7 +114,7 @@ func (d *demo) stop() {
 
 // start runs a process until the end of the demo, with its log in a file.
 func (d *demo) start(cmd *exec.Cmd, name string) error {
-	log, err := os.Create(filepath.Join(d.dir, name+".log")) //nolint:gosec // our own folder
+	log, err := os.Create(filepath.Join(d.dir, name+".log")) // our own folder
 	if err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func (d *demo) startServer(ctx context.Context, fabric *hosts.Fabric) error {
 	d.step("proa server: API server, etcd, controllers, scheduler in one process")
 	data := filepath.Join(d.dir, "server")
 	began := time.Now()
-	cmd := exec.Command(d.proa, "server", "--data-dir", data, "--listen", fabric.IP()+":6443") //nolint:gosec,noctx // stop ends it
+	cmd := exec.Command(d.proa, "server", "--data-dir", data, "--listen", fabric.IP()+":6443") // stop ends it
 	if err := d.start(cmd, "server"); err != nil {
 		return err
 	}
@@ -149,7 +148,7 @@ func (d *demo) startServer(ctx context.Context, fabric *hosts.Fabric) error {
 // join starts an agent on a host, with a token as an operator would.
 func (d *demo) join(ctx context.Context, host *hosts.Host) error {
 	d.step("join " + host.Name + " with a token")
-	line, err := exec.CommandContext(ctx, d.proa, "token", "create", "--kubeconfig", d.config, "--ttl", "10m").CombinedOutput() //nolint:gosec // our own binary
+	line, err := exec.CommandContext(ctx, d.proa, "token", "create", "--kubeconfig", d.config, "--ttl", "10m").CombinedOutput() // our own binary
 	if err != nil {
 		return fmt.Errorf("create token: %w: %s", err, line)
 	}
@@ -238,7 +237,7 @@ func (d *demo) policies(ctx context.Context) error {
 // upload builds a plugin from its source and puts the code into the API.
 func (d *demo) upload(ctx context.Context, name string) error {
 	code := filepath.Join(d.dir, name+".wasm")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", code, ".") //nolint:gosec // our own folder
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", code, ".") // our own folder
 	build.Dir = filepath.Join("examples", "plugins", name)
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -247,7 +246,7 @@ func (d *demo) upload(ctx context.Context, name string) error {
 	if err := d.kubectl(ctx, "apply", "-f", filepath.Join("examples", "plugins", name, "module.yaml")); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, d.proa, "plugin", "push", name, code, "--kubeconfig", d.config).CombinedOutput() //nolint:gosec // our own binary
+	out, err := exec.CommandContext(ctx, d.proa, "plugin", "push", name, code, "--kubeconfig", d.config).CombinedOutput() // our own binary
 	fmt.Fprintf(d.out, "$ proa plugin push %s %s.wasm\n%s", name, name, out)
 	return err
 }
@@ -328,7 +327,7 @@ func (d *demo) curl(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to the end
+	defer resp.Body.Close() // read to the end
 	_, err = io.Copy(d.out, resp.Body)
 	fmt.Fprintln(d.out)
 	return err

@@ -15,7 +15,7 @@ import (
 )
 
 // stages are what a pod goes through, in order.
-var stages = []struct { //nolint:gochecknoglobals // a table
+var stages = []struct { // a table
 	name string
 	seen func(*corev1.Pod) bool
 }{

@@ -11,7 +11,7 @@ import (
 // writeConfig writes containerd's and the pod network's configuration.
 func (h *Host) writeConfig() error {
 	for _, dir := range []string{"cni", "opt", "certs.d"} {
-		if err := os.MkdirAll(filepath.Join(h.Dir, dir), 0o755); err != nil { //nolint:gosec // as containerd makes them
+		if err := os.MkdirAll(filepath.Join(h.Dir, dir), 0o755); err != nil { // as containerd makes them
 			return err
 		}
 	}

@@ -61,11 +61,11 @@ func outside() (int, error) {
 		return 0, fmt.Errorf("make a folder: %w", err)
 	}
 	defer remove(dir)
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600) //nolint:gosec // in our own folder
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600) // in our own folder
 	if err != nil {
 		return 0, fmt.Errorf("make a lock: %w", err)
 	}
-	defer lock.Close() //nolint:errcheck // the lock goes with the process
+	defer lock.Close() // the lock goes with the process
 	if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("lock %q: %w", lock.Name(), err)
 	}
@@ -75,7 +75,7 @@ func outside() (int, error) {
 	}
 	// the child is told to die with the thread that made it
 	runtime.LockOSThread()
-	cmd := exec.CommandContext(context.Background(), self, os.Args[1:]...) //nolint:gosec // this program
+	cmd := exec.CommandContext(context.Background(), self, os.Args[1:]...) // this program
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), envDir+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -100,7 +100,7 @@ func outside() (int, error) {
 			return 0, err
 		case s := <-signals:
 			if s == syscall.SIGTERM {
-				cmd.Process.Signal(s) //nolint:errcheck,gosec // it may have ended
+				cmd.Process.Signal(s) // it may have ended
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func inside() error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	for _, dir := range []string{"/run", "/var/lib/cni"} { // what daemons share by a fixed path
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as it is on every machine
+		if err := os.MkdirAll(dir, 0o755); err != nil { // as it is on every machine
 			return err
 		}
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=755"); err != nil {
@@ -147,7 +147,7 @@ func inside() error {
 func ip(args string) error { return command("ip", strings.Fields(args)...) }
 
 func command(name string, args ...string) error {
-	out, err := exec.CommandContext(context.Background(), name, args...).CombinedOutput() //nolint:gosec // set-up of a test
+	out, err := exec.CommandContext(context.Background(), name, args...).CombinedOutput() // set-up of a test
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
 	}
@@ -217,7 +217,7 @@ func sourceDir() string {
 // it, and returns the folder of the programs. The first time it needs the
 // network, which a fabric does not have: Run calls it before.
 func BuildRuntime(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(sourceDir(), "build.sh")) //nolint:gosec // ours
+	cmd := exec.CommandContext(ctx, filepath.Join(sourceDir(), "build.sh")) // ours
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -232,7 +232,7 @@ func BuildRuntime(ctx context.Context) (string, error) {
 func removeLeftovers() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range dirs {
-		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0) //nolint:gosec // ours by its name
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0) // ours by its name
 		if err != nil {
 			if info, statErr := os.Stat(dir); statErr == nil && time.Since(info.ModTime()) > time.Hour {
 				remove(dir)
@@ -242,7 +242,7 @@ func removeLeftovers() {
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			remove(dir)
 		}
-		lock.Close() //nolint:errcheck,gosec // nothing was written
+		lock.Close() // nothing was written
 	}
 }
 

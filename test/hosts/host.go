@@ -101,7 +101,7 @@ func (h *Host) PowerOn(ctx context.Context) error {
 	if h.init != nil {
 		return nil
 	}
-	cmd := exec.Command("bash", "-c", boot, "boot", h.Name) //nolint:gosec,noctx // it outlives the call
+	cmd := exec.Command("bash", "-c", boot, "boot", h.Name) // it outlives the call
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}
@@ -163,10 +163,10 @@ func (h *Host) PowerOff() error {
 	if err := h.init.Process.Kill(); err != nil {
 		return fmt.Errorf("power off %s: %w", h.Name, err)
 	}
-	h.init.Wait() //nolint:errcheck,gosec // it was killed
+	h.init.Wait() // it was killed
 	h.init = nil
 	if h.daemon != nil {
-		h.daemon.Wait() //nolint:errcheck,gosec // it was killed
+		h.daemon.Wait() // it was killed
 		h.daemon = nil
 	}
 	// the kernel takes its time with a network, and a socket keeps it alive
@@ -199,7 +199,7 @@ func unmountBelow(dir string) {
 	lines := strings.Split(string(b), "\n")
 	for _, line := range slices.Backward(lines) {
 		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], dir+"/") {
-			unix.Unmount(f[1], unix.MNT_DETACH) //nolint:errcheck,gosec // best effort
+			unix.Unmount(f[1], unix.MNT_DETACH) // best effort
 		}
 	}
 }
@@ -230,7 +230,7 @@ func (h *Host) KillContainerd() error {
 	if out, err := kill.CombinedOutput(); err != nil {
 		return fmt.Errorf("kill containerd of %s: %w: %s", h.Name, err, out)
 	}
-	h.daemon.Wait() //nolint:errcheck,gosec // it was killed
+	h.daemon.Wait() // it was killed
 	h.daemon = nil
 	return nil
 }
@@ -251,7 +251,7 @@ func (h *Host) startContainerd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the log of %s: %w", h.Name, err)
 	}
-	defer log.Close() //nolint:errcheck // containerd has it open for itself
+	defer log.Close() // containerd has it open for itself
 	cmd := h.enter(context.Background(), "sh", "-c", `cd "$0" && echo $$ > pid && exec "$1" -c config.toml`, h.Dir, filepath.Join(h.fabric.Bin, "containerd"))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "PATH="+h.fabric.Bin+":"+os.Getenv("PATH"))
@@ -272,7 +272,7 @@ func (h *Host) awaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // a connection that was only read from
+	defer r.Close() // a connection that was only read from
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -294,14 +294,14 @@ func (h *Host) Import(ctx context.Context, archives ...string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // a connection that was only read from
+	defer r.Close() // a connection that was only read from
 	for _, path := range archives {
-		f, err := os.Open(path) //nolint:gosec // an archive that we built
+		f, err := os.Open(path) // an archive that we built
 		if err != nil {
 			return err
 		}
 		_, err = r.Import(ctx, f)
-		f.Close() //nolint:errcheck,gosec // only read
+		f.Close() // only read
 		if err != nil {
 			return fmt.Errorf("import %q on %s: %w", path, h.Name, err)
 		}
@@ -319,7 +319,7 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 func (h *Host) enter(ctx context.Context, name string, args ...string) *exec.Cmd {
 	pid := strconv.Itoa(h.init.Process.Pid)
 	a := append([]string{"-t", pid, "-m", "-n", "-u", "-i", "-p", "--", name}, args...)
-	return exec.CommandContext(ctx, "nsenter", a...) //nolint:gosec // a test's own command
+	return exec.CommandContext(ctx, "nsenter", a...) // a test's own command
 }
 
 // InNetwork calls f on a thread that is in the host's network: sockets made
@@ -337,7 +337,7 @@ func (h *Host) InNetwork(f func() error) error {
 			result <- err
 			return
 		}
-		defer ns.Close() //nolint:errcheck // only read
+		defer ns.Close() // only read
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			result <- fmt.Errorf("enter the network of %s: %w", h.Name, err)
 			return
@@ -351,7 +351,7 @@ func (h *Host) InNetwork(f func() error) error {
 func (h *Host) Listen(port int) (net.Listener, error) {
 	var l net.Listener
 	err := h.InNetwork(func() (err error) {
-		l, err = net.Listen("tcp", net.JoinHostPort(h.IP, strconv.Itoa(port))) //nolint:noctx // done at once
+		l, err = net.Listen("tcp", net.JoinHostPort(h.IP, strconv.Itoa(port))) // done at once
 		return err
 	})
 	return l, err

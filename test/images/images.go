@@ -72,16 +72,16 @@ func build(ctx context.Context, cache string, r recipe) (string, error) {
 	if _, err = os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		return out, err
 	}
-	if err = os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a cache that others may read
+	if err = os.MkdirAll(dir, 0o755); err != nil { // a cache that others may read
 		return "", err
 	}
 	tmp, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // rubbish at worst
+	defer os.RemoveAll(tmp) // rubbish at worst
 	binary := filepath.Join(tmp, r.program)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") //nolint:gosec // our own program
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // our own program
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if msg, failed := cmd.CombinedOutput(); failed != nil {
@@ -126,7 +126,7 @@ func image(binary string, r recipe) (v1.Image, error) {
 }
 
 func rootfs(binary, program string) ([]byte, error) {
-	content, err := os.ReadFile(binary) //nolint:gosec // just built
+	content, err := os.ReadFile(binary) // just built
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func hashDir(w io.Writer, dir string, about ...any) error {
 		return err
 	}
 	for _, e := range list {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name())) //nolint:gosec // our own sources
+		b, err := os.ReadFile(filepath.Join(dir, e.Name())) // our own sources
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -72,9 +73,7 @@ func Run(t *testing.T, files []string, config cluster.Config, commands map[strin
 		"raw":        func(ts *testscript.TestScript, neg bool, args []string) { get(ts, neg, args, true) },
 		"anonymous":  func(ts *testscript.TestScript, neg bool, args []string) { get(ts, neg, args, false) },
 	}
-	for name, c := range commands {
-		all[name] = c
-	}
+	maps.Copy(all, commands)
 	testscript.Run(t, testscript.Params{
 		Files: files,
 		Setup: func(env *testscript.Env) error {

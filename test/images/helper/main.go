@@ -3,7 +3,7 @@
 //
 //	helper print started , sleep 2s , exit 3
 //
-//nolint:errcheck,forbidigo,gosec,noctx,revive // a program for containers: what it prints is what it is for
+// It is a program for containers: what it prints is what it is for.
 package main
 
 import (
@@ -119,7 +119,7 @@ func do(verb string, args []string) error {
 		return eat(arg(0))
 	case "burn":
 		d, err := time.ParseDuration(arg(0))
-		for end := time.Now().Add(d); err == nil && time.Now().Before(end); {
+		for end := time.Now().Add(d); err == nil && time.Now().Before(end); { //nolint:revive // it is to burn
 		}
 		return err
 	case "get":

@@ -1,7 +1,7 @@
 // Web is the example's web server: it answers with its host name and logs each
 // request to standard output.
 //
-//nolint:errcheck,forbidigo,gosec // a program for containers: what it prints is what it is for
+// It is a program for containers: what it prints is what it is for.
 package main
 
 import (
