@@ -108,7 +108,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 			wg.Go(func() { work(ctx, c.podQueue, c.process) })
 		}
 		wg.Go(func() { c.renewLeases(ctx) })
-		c.log.Info().Int("nodes", len(c.nodes)).Msg("simulated nodes started")
+		c.log.Debug().Int("nodes", len(c.nodes)).Msg("simulated nodes started")
 	}
 	<-ctx.Done()
 	c.podQueue.ShutDown()
