@@ -125,7 +125,7 @@ func (c *Chain) Validate(ctx context.Context, r *Request) error {
 }
 
 // A Denial is a refusal with the answer that the client gets.
-type Denial struct {
+type Denial struct { //nolint:errname // it is an answer
 	Status metav1.Status
 }
 

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestClientCerts(t *testing.T) {
 	a := authority(t)
 	now := time.Now()
 	certs := &authn.ClientCerts{Pool: a.Pool(), Now: func() time.Time { return now }}
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	if u, err := certs.Authenticate(r); u != nil || err != nil {
 		t.Errorf("no TLS: %v, %v", u, err)
 	}
@@ -379,7 +380,7 @@ func TestBearer(t *testing.T) {
 		{"WebSocket without", "Sec-WebSocket-Protocol", "v5.channel.k8s.io", "", false, "v5.channel.k8s.io"},
 		{"WebSocket malformed", "Sec-WebSocket-Protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.%", "", true, "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.%"},
 	} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set(tt.header, tt.value)
 		u, err := authn.Chain{b}.Authenticate(r)
 		name := ""
@@ -395,7 +396,7 @@ func TestBearer(t *testing.T) {
 func BenchmarkClientCerts(b *testing.B) {
 	a := authority(b)
 	certs := &authn.ClientCerts{Pool: a.Pool()}
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
 	r.TLS = peer(b, client(b, a, "jane", "dev"))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -410,7 +411,7 @@ func BenchmarkServiceAccounts(b *testing.B) {
 	s := accounts(b, cluster(), &now, ecKey(b))
 	bearer := authn.Bearer{authn.NewStatic(nil), s, &authn.JoinTokens{}}
 	token := "Bearer " + issue(b, s, authenticationv1.TokenRequestSpec{})
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Header["Authorization"] = []string{token}

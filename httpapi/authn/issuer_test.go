@@ -9,7 +9,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +40,7 @@ func TestIssuerHandlers(t *testing.T) {
 	read := func(path string, into any) string {
 		t.Helper()
 		w := httptest.NewRecorder()
-		handlers[path].ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		handlers[path].ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
 			t.Fatal(err)
 		}
@@ -54,19 +56,24 @@ func TestIssuerHandlers(t *testing.T) {
 	if media := read(authn.KeysPath, &set); media != "application/jwk-set+json" || len(set.Keys) != 2 {
 		t.Fatalf("%s with %d keys", media, len(set.Keys))
 	}
-	number := func(text string) *big.Int {
+	number := func(text string) []byte {
 		b, err := base64.RawURLEncoding.DecodeString(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return new(big.Int).SetBytes(b)
+		return b
 	}
 	keys := map[string]crypto.PublicKey{}
 	for _, k := range set.Keys {
 		if k["kty"] == "EC" {
-			keys[k["kid"]] = &ecdsa.PublicKey{Curve: elliptic.P256(), X: number(k["x"]), Y: number(k["y"])}
+			point := slices.Concat([]byte{4}, number(k["x"]), number(k["y"])) // uncompressed
+			key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys[k["kid"]] = key
 		} else {
-			keys[k["kid"]] = &rsa.PublicKey{N: number(k["n"]), E: int(number(k["e"]).Int64())}
+			keys[k["kid"]] = &rsa.PublicKey{N: new(big.Int).SetBytes(number(k["n"])), E: int(new(big.Int).SetBytes(number(k["e"])).Int64())}
 		}
 	}
 	for _, token := range []string{

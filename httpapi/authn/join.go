@@ -79,18 +79,17 @@ func join(a *pki.Authority, w http.ResponseWriter, r *http.Request) (*JoinRespon
 		}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJoinBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, apierrors.NewRequestEntityTooLargeError("limit is 65536")
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest("read the body of the request: " + err.Error())
 	}
 	var req JoinRequest
-	if err := json.Unmarshal(body, &req); err != nil {
+	if err = json.Unmarshal(body, &req); err != nil {
 		return nil, apierrors.NewBadRequest("the body of the request is not a join request: " + err.Error())
 	}
-	if err := mayJoin(request.Of(r), req.NodeName); err != nil {
+	if err = mayJoin(request.Of(r), req.NodeName); err != nil {
 		return nil, err
 	}
 	client, err := a.SignNodeClient([]byte(req.CSR), req.NodeName)

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestJoin(t *testing.T) {
 		{"too large", "POST", "", body("n1", bytes.Repeat([]byte("x"), 64<<10), nil), joiner, 413},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := httptest.NewRequest(tt.method, authn.JoinPath, strings.NewReader(tt.body))
+			r := httptest.NewRequestWithContext(t.Context(), tt.method, authn.JoinPath, strings.NewReader(tt.body))
 			r.Header.Set("Content-Type", tt.contentType)
 			r = r.WithContext(request.With(r.Context(), &request.State{User: tt.user}))
 			w := httptest.NewRecorder()
@@ -97,7 +98,7 @@ func TestJoin(t *testing.T) {
 		})
 	}
 	w := httptest.NewRecorder()
-	authn.CACertsHandler(a).ServeHTTP(w, httptest.NewRequest("GET", authn.CACertsPath, nil))
+	authn.CACertsHandler(a).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, authn.CACertsPath, nil))
 	if w.Code != 200 || !bytes.Equal(w.Body.Bytes(), a.PEM()) {
 		t.Errorf("/cacerts: %d %s", w.Code, w.Body)
 	}

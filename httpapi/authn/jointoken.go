@@ -25,7 +25,6 @@ const (
 	joinSecretType   = corev1.SecretType("bootstrap.kubernetes.io/token")
 )
 
-//nolint:gochecknoglobals // constants in all but name
 var (
 	joinToken      = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
 	joinExtraGroup = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)

@@ -225,7 +225,7 @@ func (s *ServiceAccounts) isOurs(token string) bool {
 func (s *ServiceAccounts) parse(token string) (*accountClaims, error) {
 	claims := &accountClaims{}
 	_, err := s.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
-		id, _ := t.Header["kid"].(string) //nolint:errcheck // "" is nobody's
+		id, _ := t.Header["kid"].(string) // "" is nobody's
 		k, ok := s.keys[id]
 		if !ok || t.Method.Alg() != k.method.Alg() {
 			return nil, errors.New("unknown key")

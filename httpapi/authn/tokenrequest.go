@@ -62,7 +62,7 @@ func (s *ServiceAccounts) Issue(ctx context.Context, namespace, name string, tr 
 		claims.Audience = s.cfg.Audiences
 	}
 	if spec.BoundObjectRef != nil {
-		if err := s.bind(ctx, claims, name, spec.BoundObjectRef); err != nil {
+		if err = s.bind(ctx, claims, name, spec.BoundObjectRef); err != nil {
 			return nil, err
 		}
 	}

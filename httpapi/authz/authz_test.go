@@ -22,7 +22,6 @@ func (g graph) NodeUses(_ context.Context, node, resource, namespace, name strin
 	return map[string]bool{"n1/secrets/shop/key": true, "n1/configmaps/shop/conf": true, "n1/serviceaccounts/shop/web": true}[node+"/"+resource+"/"+namespace+"/"+name], g.err
 }
 
-//nolint:gochecknoglobals // the people of the tables
 var (
 	admin     = &request.User{Name: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 	n1        = &request.User{Name: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}}

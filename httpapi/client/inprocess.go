@@ -30,7 +30,7 @@ func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if err := ctx.Err(); err != nil {
 		if req.Body != nil {
-			req.Body.Close() //nolint:errcheck,gosec // it was not read
+			req.Body.Close() //nolint:errcheck // it was not read
 		}
 		return nil, err
 	}
@@ -95,10 +95,10 @@ func serverRequest(ctx context.Context, req *http.Request) *http.Request {
 // serve calls the handler and turns a panic into an error.
 func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (err error) {
 	defer func() {
-		r.Body.Close() //nolint:errcheck,gosec // as a server does
+		r.Body.Close() //nolint:errcheck // as a server does
 		switch p := recover(); p {
 		case nil:
-		case http.ErrAbortHandler: //nolint:errorlint // recover gives the value itself
+		case http.ErrAbortHandler: // recover gives the value itself
 			err = errAborted
 		default:
 			err = fmt.Errorf("handler panicked: %v", p)

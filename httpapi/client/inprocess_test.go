@@ -21,7 +21,7 @@ func get(ctx context.Context, t testing.TB, tr http.RoundTripper, target string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tr.RoundTrip((&http.Request{Method: "GET", URL: u, Host: u.Host, Header: http.Header{}}).WithContext(ctx))
+	return tr.RoundTrip((&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}}).WithContext(ctx))
 }
 
 func TestInProcess_buffered(t *testing.T) {
@@ -39,12 +39,12 @@ func TestInProcess_buffered(t *testing.T) {
 		w.Write(body)
 	}))
 	u := &url.URL{Scheme: "http", Host: "somewhere", Path: "/a b", RawQuery: "x=1"}
-	resp, err := tr.RoundTrip(&http.Request{Method: "POST", URL: u, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("it"))})
+	resp, err := tr.RoundTrip(&http.Request{Method: http.MethodPost, URL: u, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("it"))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || string(body) != "got it" || resp.StatusCode != 202 || resp.Header.Get("X-Method") != "POST" || resp.ContentLength != 6 {
+	if err != nil || string(body) != "got it" || resp.StatusCode != http.StatusAccepted || resp.Header.Get("X-Method") != "POST" || resp.ContentLength != 6 {
 		t.Errorf("answer %d %v %q, %v", resp.StatusCode, resp.Header, body, err)
 	}
 	if seen.RemoteAddr == "" || seen.RequestURI != "/a%20b?x=1" || seen.URL.Host != "" || seen.Host != "somewhere" {

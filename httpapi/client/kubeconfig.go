@@ -61,7 +61,7 @@ var (
 // Relative file names in it are relative to its folder. Credentials by exec
 // plugin or auth provider are refused.
 func FromKubeconfig(path string) (*REST, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the caller's file
+	data, err := os.ReadFile(path) // the caller's file
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
@@ -91,7 +91,7 @@ func FromKubeconfig(path string) (*REST, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
-		if *f.into, err = os.ReadFile(file); err != nil { //nolint:gosec // named by the caller's file
+		if *f.into, err = os.ReadFile(file); err != nil { // named by the caller's file
 			return nil, fmt.Errorf("kubeconfig %q: %w", path, err)
 		}
 	}

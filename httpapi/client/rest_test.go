@@ -122,6 +122,7 @@ func TestServer(t *testing.T) {
 }
 
 func verbs(t *testing.T, c *client.REST, name string) {
+	t.Helper()
 	ctx := t.Context()
 	maps := client.For[*corev1.ConfigMap](c)
 	w, err := maps.Watch(ctx, "default", metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -200,6 +201,7 @@ func verbs(t *testing.T, c *client.REST, name string) {
 }
 
 func subresources(t *testing.T, c *client.REST, name string) {
+	t.Helper()
 	ctx := t.Context()
 	pods := client.For[*corev1.Pod](c)
 	p, err := pods.Create(ctx, &corev1.Pod{
@@ -230,6 +232,7 @@ func subresources(t *testing.T, c *client.REST, name string) {
 }
 
 func pages(t *testing.T, c *client.REST, prefix string) {
+	t.Helper()
 	ctx := t.Context()
 	secrets := client.For[*corev1.Secret](c)
 	for i := range 7 {

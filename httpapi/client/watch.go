@@ -46,7 +46,7 @@ type Watch[T api.Object] struct {
 func (c *Client[T]) Watch(ctx context.Context, namespace string, o metav1.ListOptions) (*Watch[T], error) {
 	q := listQuery(&o)
 	q["watch"] = []string{"true"}
-	resp, err := c.rest.Do(ctx, Request{Path: Path(c.resource, namespace, ""), Query: q, Accept: c.accept})
+	resp, err := c.rest.Do(ctx, Request{Path: Path(c.resource, namespace, ""), Query: q, Accept: c.accept}) //nolint:bodyclose // Watch.Close closes it
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (c *Client[T]) Watch(ctx context.Context, namespace string, o metav1.ListOp
 }
 
 // Close ends the stream and frees what it holds.
-func (w *Watch[T]) Close() { w.body.Close() } //nolint:errcheck,gosec // there is nothing left to lose
+func (w *Watch[T]) Close() { w.body.Close() } //nolint:errcheck // there is nothing left to lose
 
 // Next waits for the next event. It returns io.EOF when the server has ended
 // the stream, the *errors.StatusError that the server sent in an ERROR event

@@ -47,7 +47,7 @@ func TestOpen_keepsAndProtects(t *testing.T) {
 	if !strings.HasPrefix(a.Hash(), "sha256:") || len(a.Hash()) != len("sha256:")+64 {
 		t.Errorf("hash is %q", a.Hash())
 	}
-	if life := a.cluster.cert.NotAfter.Sub(time.Now()); life < rootLife-time.Hour {
+	if life := time.Until(a.cluster.cert.NotAfter); life < rootLife-time.Hour {
 		t.Errorf("root lasts %s", life)
 	}
 	entries := 0
@@ -279,13 +279,13 @@ func TestKubeconfig(t *testing.T) {
 	srv := &http.Server{
 		ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, r.Proto+" "+r.TLS.PeerCertificates[0].Subject.String()) //nolint:errcheck // test
+			io.WriteString(w, r.Proto+" "+r.TLS.PeerCertificates[0].Subject.String())
 		}),
 	}
 	served := make(chan error)
 	go func() { served <- srv.Serve(ln) }()
 	defer func() {
-		srv.Close() //nolint:errcheck // the error of Serve tells
+		srv.Close() // the error of Serve tells
 		<-served
 	}()
 
@@ -312,7 +312,11 @@ func TestKubeconfig(t *testing.T) {
 	}
 	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}}}
 	defer tr.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: tr}).Get(cfg.Host)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Transport: tr}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +325,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("server saw %q, %v", body, err)
 	}
 	old := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS11}}
-	if resp, err := (&http.Client{Transport: old}).Get(cfg.Host); err == nil {
+	if resp, err := (&http.Client{Transport: old}).Do(req); err == nil {
 		resp.Body.Close()
 		t.Error("TLS 1.1 is let in")
 	}

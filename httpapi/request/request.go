@@ -5,6 +5,7 @@ package request
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/proa-project/proa/api"
 )
@@ -22,12 +23,7 @@ var Anonymous = &User{Name: "system:anonymous", Groups: []string{"system:unauthe
 
 // InGroup reports whether the user is in the group.
 func (u *User) InGroup(group string) bool {
-	for _, g := range u.Groups {
-		if g == group {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(u.Groups, group)
 }
 
 // Info is what a request asks for, in the terms of authorization.
@@ -63,7 +59,7 @@ func With(ctx context.Context, s *State) context.Context {
 
 // From returns the state that the context carries, or nil.
 func From(ctx context.Context) *State {
-	s, _ := ctx.Value(stateKey{}).(*State) //nolint:errcheck // nil is the answer
+	s, _ := ctx.Value(stateKey{}).(*State) // nil is the answer
 	return s
 }
 

@@ -220,7 +220,7 @@ func TestRecorder_triesAgain(t *testing.T) {
 	})
 }
 
-func TestRecorder_nil(t *testing.T) {
+func TestRecorder_nil(*testing.T) {
 	var r *event.Recorder
 	r.Event(pod("p"), "", "", "")
 	r.Eventf(pod("p"), "", "", "")
