@@ -52,6 +52,9 @@ func (r *Resource) update(ctx context.Context, c *Call, change Change, try step)
 			// Somebody was faster. What the store has now is as good as a read.
 			old, err = r.Decode(conflict.Current)
 			fresh = true
+		case ctx.Err() != nil && errors.Is(err, errStale):
+			// There is no time for the read that would decide.
+			return Result{}, ctx.Err()
 		case fresh || ctx.Err() != nil || errors.Is(err, storage.ErrUnavailable):
 			return Result{}, err
 		default:

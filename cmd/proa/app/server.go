@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,11 +66,20 @@ all rights. Agents join with a token from "proa token create".`,
 			c.Log = log
 			cp, err := controlplane.Start(cmd.Context(), c)
 			if err != nil {
-				return err
+				return unlessStopped(cmd.Context(), err)
 			}
 			return cp.Wait()
 		},
 	}
 	serverFlags(cmd.Flags(), &c)
 	return cmd
+}
+
+// unlessStopped returns the error of a start, but for that of one that was
+// stopped before it was ready, as was wanted.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }

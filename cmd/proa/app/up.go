@@ -47,7 +47,7 @@ nodes, on which pods go through the same states without containers.`,
 			}
 			cp, err := controlplane.Start(cmd.Context(), c)
 			if err != nil {
-				return err
+				return unlessStopped(cmd.Context(), err)
 			}
 			out := cmd.OutOrStdout()
 			fmt.Fprintf(out, "Proa is ready at %s\n\n  export KUBECONFIG=%s\n\n", cp.URL, cp.Kubeconfig)

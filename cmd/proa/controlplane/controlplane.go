@@ -349,6 +349,9 @@ func (cp *ControlPlane) waitReady() error {
 		}
 		select {
 		case <-ctx.Done():
+			if cp.ctx.Err() != nil { // stopped, which is not a failure to start
+				return cp.ctx.Err()
+			}
 			return fmt.Errorf("not ready within %v: %w", readyTimeout, context.Cause(ctx))
 		case <-tick.C:
 		}
