@@ -58,7 +58,7 @@ func writeBody(w http.ResponseWriter, r *http.Request, out *output, code int, bo
 		w.Write(*b) //nolint:errcheck // the client is gone
 		return
 	}
-	w.Write(body) //nolint:errcheck,gosec // the client is gone; the type of the body is set above
+	w.Write(body) //nolint:errcheck // the client is gone
 	if newline {
 		w.Write([]byte("\n")) //nolint:errcheck // the client is gone
 	}

@@ -137,7 +137,7 @@ func (h *Host) putContent(w http.ResponseWriter, r *http.Request, name string) e
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(append(body, '\n')) //nolint:gosec // it is JSON, and says so; without effect once the client is gone
+	_, _ = w.Write(append(body, '\n')) // without effect once the client is gone
 	return nil
 }
 
