@@ -171,7 +171,7 @@ func TestInformers(t *testing.T) {
 			want[list.Items[i].Name] = list.Items[i].ResourceVersion
 		}
 		for _, o := range pods.Informer().GetStore().List() {
-			p := o.(*corev1.Pod) //nolint:errcheck // an informer of pods
+			p := o.(*corev1.Pod) // an informer of pods
 			have[p.Name] = p.ResourceVersion
 		}
 		return maps.Equal(want, have)
@@ -185,7 +185,10 @@ type monotony struct {
 	last map[types.UID]string
 }
 
-func newMonotony(t testing.TB) *monotony { return &monotony{t: t, last: map[types.UID]string{}} }
+func newMonotony(t testing.TB) *monotony {
+	t.Helper()
+	return &monotony{t: t, last: map[types.UID]string{}}
+}
 
 func (m *monotony) see(obj any, same bool) {
 	o, ok := obj.(metav1.Object)
@@ -345,7 +348,7 @@ func TestRetryOnConflict(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					n, _ := strconv.Atoi(cm.Annotations["count"]) //nolint:errcheck // none is 0
+					n, _ := strconv.Atoi(cm.Annotations["count"]) // none is 0
 					if cm.Annotations == nil {
 						cm.Annotations = map[string]string{}
 					}

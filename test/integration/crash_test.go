@@ -35,6 +35,7 @@ type writer struct {
 }
 
 func (w *writer) run(ctx context.Context, t *testing.T) {
+	t.Helper()
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
 	for i := 0; ctx.Err() == nil; i++ {
@@ -57,6 +58,7 @@ func (w *writer) run(ctx context.Context, t *testing.T) {
 }
 
 func (w *writer) ack(t *testing.T, cm *corev1.ConfigMap) {
+	t.Helper()
 	rv, err := strconv.ParseInt(cm.ResourceVersion, 10, 64)
 	if err != nil {
 		t.Errorf("resourceVersion: %v", err)
@@ -124,10 +126,10 @@ func TestKill(t *testing.T) {
 	pods := factory.Core().V1().Pods().Informer()
 	cms := factory.Core().V1().ConfigMaps().Informer()
 	mono := newMonotony(t)
-	pods.AddEventHandler(mono) //nolint:errcheck // not stopped
-	cms.AddEventHandler(mono)  //nolint:errcheck // not stopped
+	pods.AddEventHandler(mono) // not stopped
+	cms.AddEventHandler(mono)  // not stopped
 	people := &census{alive: map[types.UID]bool{}}
-	pods.AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // not stopped
+	pods.AddEventHandler(cache.ResourceEventHandlerFuncs{ // not stopped
 		AddFunc:    func(o any) { people.count(o, false) },
 		UpdateFunc: func(_, o any) { people.count(o, false) },
 		DeleteFunc: func(o any) {
@@ -221,7 +223,7 @@ func same(ctx context.Context, cs kubernetes.Interface, pods, cms cache.SharedIn
 		want[cmList.Items[i].UID] = cmList.Items[i].ResourceVersion
 	}
 	for _, o := range append(pods.GetStore().List(), cms.GetStore().List()...) {
-		m := o.(metav1.Object) //nolint:errcheck // all are objects
+		m := o.(metav1.Object) // all are objects
 		have[m.GetUID()] = m.GetResourceVersion()
 	}
 	return maps.Equal(want, have)

@@ -218,7 +218,7 @@ func readAuthority(t *testing.T, dir string) (*x509.Certificate, *ecdsa.PrivateK
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cert, key.(*ecdsa.PrivateKey) //nolint:errcheck // it is one
+	return cert, key.(*ecdsa.PrivateKey) // it is one
 }
 
 // TestStrangers asks with no credential and with bad ones.

@@ -82,11 +82,11 @@ func (s *server) start(t *testing.T) {
 	if binary == "" {
 		binary = os.Args[0]
 	}
-	s.cmd = exec.Command(binary, args...) //nolint:gosec // proa
+	s.cmd = exec.Command(binary, args...) // proa
 	s.cmd.Env = append(os.Environ(), runEnv+"=1")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	fmt.Fprintf(s.log, "--- %v\n", args) //nolint:errcheck // memory
+	fmt.Fprintf(s.log, "--- %v\n", args) // memory
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (s *server) start(t *testing.T) {
 	s.done = done
 	go func() {
 		defer close(done)
-		cmd.Wait() //nolint:errcheck // most are killed
+		cmd.Wait() // most are killed
 	}()
 	cluster.Eventually(t, 60*time.Second, "the server is ready", func(ctx context.Context) bool {
 		select {
@@ -121,7 +121,7 @@ func (s *server) end(signal syscall.Signal) {
 	if s.cmd == nil {
 		return
 	}
-	s.cmd.Process.Signal(signal) //nolint:errcheck // it may have ended
+	s.cmd.Process.Signal(signal) // it may have ended
 	<-s.done
 	s.cmd = nil
 }
@@ -137,7 +137,7 @@ func (s *server) clients(t *testing.T) *kubernetes.Clientset {
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "proa")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/proa-project/proa/cmd/proa") //nolint:gosec // constant but for the folder
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/proa-project/proa/cmd/proa") // constant but for the folder
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build proa: %v\n%s", err, out)
 	}

@@ -40,7 +40,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	p := &proxy{listener: l, target: target, conns: map[net.Conn]bool{}}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
-		l.Close() //nolint:errcheck,gosec // it ends accept
+		l.Close() // it ends accept
 		p.cut()
 		p.wg.Wait()
 	})
@@ -53,18 +53,18 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		out, err := net.Dial("tcp", p.target) //nolint:noctx // loopback
+		out, err := net.Dial("tcp", p.target) // loopback
 		if err != nil || !p.keep(in, out) {
-			in.Close() //nolint:errcheck,gosec // refused
+			in.Close() // refused
 			if out != nil {
-				out.Close() //nolint:errcheck,gosec // refused
+				out.Close() // refused
 			}
 			continue
 		}
 		pass := func(to, from net.Conn) {
-			io.Copy(to, from) //nolint:errcheck,gosec // it ends when either is cut
-			to.Close()        //nolint:errcheck,gosec // and so does the other
-			from.Close()      //nolint:errcheck,gosec // and this
+			io.Copy(to, from) // it ends when either is cut
+			to.Close()        // and so does the other
+			from.Close()      // and this
 		}
 		p.wg.Go(func() { pass(in, out) })
 		p.wg.Go(func() { pass(out, in) })
@@ -86,7 +86,7 @@ func (p *proxy) cut() {
 	defer p.mu.Unlock()
 	p.down = true
 	for c := range p.conns {
-		c.Close() //nolint:errcheck,gosec // cut
+		c.Close() // cut
 	}
 	clear(p.conns)
 }
@@ -195,7 +195,7 @@ func TestCutConnection(t *testing.T) {
 	}
 
 	p.cut()
-	for range w.ResultChan() { // until it notices
+	for range w.ResultChan() { //nolint:revive // until it notices
 	}
 	missed := change(ctx, t, direct, 1)
 	p.mend()

@@ -81,7 +81,7 @@ func do(verb string, args []string) error {
 		}
 		for i := range n {
 			fmt.Println("line", i)
-			time.Sleep(every)
+			time.Sleep(every) //nolint:forbidigo // as it was told
 		}
 	case "env":
 		env := os.Environ()
