@@ -26,6 +26,6 @@ lg get --kind pods --fill 1000 --n 8000
 lg update --n 4000
 lg patch --patch-type smp --kind pods --n 2000
 lg delete --n 2000
-lg list --kind pods --fill 10000 --list-variants json,proto,table,meta,selector1pct
+lg list --kind pods --fill 10000 --list-variants json,proto,table,meta,selector1pct --list-reps 5
 lg watch --watchers 1,100,1000 --duration 5s
 echo "memory after: $(awk '/VmRSS/ {print $2 / 1024}' /proc/$server/status) MiB"

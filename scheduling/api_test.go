@@ -13,70 +13,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/proa-project/proa/api"
-	"github.com/proa-project/proa/httpapi"
-	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
-	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/informers"
-	"github.com/proa-project/proa/openapi"
-	"github.com/proa-project/proa/storage"
-	"github.com/proa-project/proa/storage/memory"
-	"github.com/proa-project/proa/storage/watchcache"
+	"github.com/proa-project/proa/test/apiserver"
 )
-
-// all is everybody, with all rights.
-type all struct{}
-
-func (all) Authenticate(*http.Request) (*request.User, error) {
-	return &request.User{Name: "test", Groups: []string{request.Masters}}, nil
-}
 
 // startAPI runs an API server in memory, and returns the transport to it.
 func startAPI(tb testing.TB) http.RoundTripper {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	rows := map[string]*api.Resource{}
-	for _, r := range api.Resources() {
-		if r.StoredAs == nil {
-			rows[r.Storage] = r
-		}
-	}
-	store, err := watchcache.New(ctx, watchcache.Config{
-		Store: memory.New(memory.Config{}), Decorate: api.SetRevision,
-		Extract: func(key string, value []byte) (storage.Fields, error) {
-			for prefix, r := range rows {
-				if strings.HasPrefix(key, prefix) {
-					labels, fields, err := r.Extract(value)
-					return storage.Fields{Labels: labels, Fields: fields}, err
-				}
-			}
-			return storage.Fields{}, nil
-		},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	docs, err := openapi.Build(api.Resources(), &version.Info{Major: "1", Minor: "37"})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	server, err := httpapi.New(httpapi.Config{
-		Store: store, Resources: api.Resources(), Documents: docs,
-		Authenticator: all{}, Authorizer: authz.Masters{}, MaxReads: -1, MaxWrites: -1,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		cancel()
-		if err := store.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return client.InProcess(server)
+	return client.InProcess(apiserver.New(tb))
 }
 
 func newREST(tb testing.TB, transport http.RoundTripper) *client.REST {

@@ -2,8 +2,6 @@ package simulated
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,75 +10,18 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/proa-project/proa/api"
-	"github.com/proa-project/proa/httpapi"
-	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
-	"github.com/proa-project/proa/httpapi/request"
-	"github.com/proa-project/proa/openapi"
-	"github.com/proa-project/proa/storage"
-	"github.com/proa-project/proa/storage/memory"
-	"github.com/proa-project/proa/storage/watchcache"
+	"github.com/proa-project/proa/test/apiserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// all is everybody, with all rights.
-type all struct{}
-
-func (all) Authenticate(*http.Request) (*request.User, error) {
-	return &request.User{Name: "test", Groups: []string{request.Masters}}, nil
-}
-
 // startAPI runs an API server in memory, and returns a client of it.
 func startAPI(tb testing.TB) *client.REST {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	rows := map[string]*api.Resource{}
-	for _, r := range api.Resources() {
-		if r.StoredAs == nil {
-			rows[r.Storage] = r
-		}
-	}
-	store, err := watchcache.New(ctx, watchcache.Config{
-		Store: memory.New(memory.Config{}), Decorate: api.SetRevision,
-		Extract: func(key string, value []byte) (storage.Fields, error) {
-			for prefix, r := range rows {
-				if strings.HasPrefix(key, prefix) {
-					labels, fields, err := r.Extract(value)
-					return storage.Fields{Labels: labels, Fields: fields}, err
-				}
-			}
-			return storage.Fields{}, nil
-		},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	docs, err := openapi.Build(api.Resources(), &version.Info{Major: "1", Minor: "37"})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	server, err := httpapi.New(httpapi.Config{
-		Store: store, Resources: api.Resources(), Documents: docs,
-		Authenticator: all{}, Authorizer: authz.Masters{}, MaxReads: -1, MaxWrites: -1,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	rest, err := client.New(client.Config{Transport: client.InProcess(server)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		cancel()
-		if err := store.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return rest
+	return apiserver.New(tb).REST
 }
 
 // start runs simulated nodes; the returned function stops them and waits.
