@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,13 +71,17 @@ func finish(out *output, value []byte) ([]byte, error) {
 
 // partial returns the metadata of an object as a PartialObjectMetadata.
 func partial(value []byte, version string) []byte {
+	return appendPartial(nil, value, version)
+}
+
+// appendPartial appends the metadata of an object as a PartialObjectMetadata.
+func appendPartial(b, value []byte, version string) []byte {
+	const start, middle = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`, `","metadata":`
 	meta := metadataOf(value)
-	out := make([]byte, 0, len(meta)+96)
-	out = append(out, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
-	out = append(out, version...)
-	out = append(out, `","metadata":`...)
-	out = append(out, meta...)
-	return append(out, '}')
+	b = slices.Grow(b, len(start)+len(version)+len(middle)+len(meta)+1)
+	b = append(append(b, start...), version...)
+	b = append(append(b, middle...), meta...)
+	return append(b, '}')
 }
 
 // metadataOf returns the metadata in an object's JSON.
@@ -104,50 +109,56 @@ func (ep *endpoint) table(out *output, meta listMeta, docs []document) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	b := append(make([]byte, 0, 1024+len(docs)*768), `{"kind":"Table","apiVersion":"meta.k8s.io/`...)
+	b := append(make([]byte, 0, 4096), `{"kind":"Table","apiVersion":"meta.k8s.io/`...)
 	b = append(b, out.version...)
 	b = append(b, `","metadata":`...)
 	b = meta.appendTo(b)
 	b = append(b, `,"columnDefinitions":`...)
 	b = append(b, columns...)
 	b = append(b, `,"rows":[`...)
-	now := time.Now()
+	rows := table.NewWriter(ep.Resource.Resource, time.Now())
+	start := len(b)
 	for i := range docs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = ep.appendRow(b, out, &docs[i], now); err != nil {
+		if i == sampled {
+			b = growLike(b, len(b)-start, len(docs))
+		}
+		if b, err = ep.appendRow(b, out, &docs[i], rows); err != nil {
 			return nil, err
 		}
-		docs[i].object = nil // not to hold all of a long list
 	}
 	return append(b, "]}"...), nil
 }
 
-func (ep *endpoint) appendRow(b []byte, out *output, d *document, now time.Time) ([]byte, error) {
-	obj, err := d.decoded(ep)
+// sampled is how many items of a list tell how much room all of them need.
+const sampled = 16
+
+// growLike makes room in b for a list of n items, of which the first few are in
+// b and have taken up size bytes.
+func growLike(b []byte, size, n int) []byte {
+	rest := size / sampled * (n - sampled)
+	return slices.Grow(b, rest+rest/16)
+}
+
+func (ep *endpoint) appendRow(b []byte, out *output, d *document, rows *table.Writer) ([]byte, error) {
+	b = append(b, `{"cells":`...)
+	var err error
+	if d.object != nil {
+		b, err = rows.Append(b, d.object)
+	} else {
+		b, err = rows.AppendStored(b, d.value)
+	}
 	if err != nil {
 		return b, err
-	}
-	row := table.Row(ep.Resource.Resource, obj, now)
-	cells, err := json.Marshal(row.Cells)
-	if err != nil {
-		return b, fmt.Errorf("cells of %q: %w", obj.GetName(), err)
-	}
-	b = append(append(b, `{"cells":`...), cells...)
-	if len(row.Conditions) > 0 {
-		conditions, cerr := json.Marshal(row.Conditions)
-		if cerr != nil {
-			return b, cerr
-		}
-		b = append(append(b, `,"conditions":`...), conditions...)
 	}
 	switch out.include {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
 		b = append(append(b, `,"object":`...), d.value...)
 	default:
-		b = append(append(b, `,"object":`...), partial(d.value, out.version)...)
+		b = appendPartial(append(b, `,"object":`...), d.value, out.version)
 	}
 	return append(b, '}'), nil
 }

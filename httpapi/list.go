@@ -216,12 +216,16 @@ func (ep *endpoint) encodeList(out *output, meta listMeta, docs []document) ([]b
 	} else {
 		b = ep.listStart(&meta)
 	}
+	start := len(b)
 	for i := range docs {
 		if i > 0 {
 			b = append(b, ',')
 		}
+		if i == sampled {
+			b = growLike(b, len(b)-start, len(docs))
+		}
 		if out.shape == asMetadata {
-			b = append(b, partial(docs[i].value, out.version)...)
+			b = appendPartial(b, docs[i].value, out.version)
 		} else {
 			b = append(b, docs[i].value...)
 		}

@@ -2,7 +2,7 @@
 package table
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -167,4 +167,4 @@ func namesAndImages(list []corev1.Container) (names, images string) {
 }
 
 // ratio returns a of b.
-func ratio(a, b int) string { return fmt.Sprintf("%d/%d", a, b) }
+func ratio(a, b int) string { return strconv.Itoa(a) + "/" + strconv.Itoa(b) }
