@@ -94,27 +94,21 @@ func metadataOf(value []byte) []byte {
 
 // revisionOf returns the resourceVersion in an object's JSON.
 func revisionOf(value []byte) string {
-	var meta struct {
-		ResourceVersion string `json:"resourceVersion"`
-	}
-	if json.Unmarshal(metadataOf(value), &meta) != nil {
+	var version string
+	if json.Unmarshal(api.Member(metadataOf(value), "resourceVersion"), &version) != nil {
 		return ""
 	}
-	return meta.ResourceVersion
+	return version
 }
 
 // table returns documents as a Table.
 func (ep *endpoint) table(out *output, meta listMeta, docs []document) ([]byte, error) {
-	columns, err := json.Marshal(table.Columns(ep.Resource.Resource))
-	if err != nil {
-		return nil, err
-	}
 	b := append(make([]byte, 0, 4096), `{"kind":"Table","apiVersion":"meta.k8s.io/`...)
 	b = append(b, out.version...)
 	b = append(b, `","metadata":`...)
 	b = meta.appendTo(b)
 	b = append(b, `,"columnDefinitions":`...)
-	b = append(b, columns...)
+	b = table.AppendColumns(b, ep.Resource.Resource)
 	b = append(b, `,"rows":[`...)
 	rows := table.NewWriter(ep.Resource.Resource, time.Now())
 	start := len(b)
@@ -125,7 +119,8 @@ func (ep *endpoint) table(out *output, meta listMeta, docs []document) ([]byte, 
 		if i == sampled {
 			b = growLike(b, len(b)-start, len(docs))
 		}
-		if b, err = ep.appendRow(b, out, &docs[i], rows); err != nil {
+		var err error
+		if b, err = appendRow(b, out, &docs[i], rows); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +137,7 @@ func growLike(b []byte, size, n int) []byte {
 	return slices.Grow(b, rest+rest/16)
 }
 
-func (ep *endpoint) appendRow(b []byte, out *output, d *document, rows *table.Writer) ([]byte, error) {
+func appendRow(b []byte, out *output, d *document, rows *table.Writer) ([]byte, error) {
 	b = append(b, `{"cells":`...)
 	var err error
 	if d.object != nil {

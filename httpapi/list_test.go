@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,6 +41,42 @@ func (f *fixture) list(t *testing.T, path string) listReply {
 		t.Fatal(r, err)
 	}
 	return l
+}
+
+// Lists that are longer than the sample that tells their size have the same
+// items in all shapes, whatever the size of the items.
+func TestList_longShapes(t *testing.T) {
+	f := newFixture(t)
+	const n = 50
+	for i := range n {
+		f.mustMap(t, fmt.Sprintf("m%02d", i), fmt.Sprintf(`"l":"%s"`, strings.Repeat("x", i)))
+	}
+	want := f.list(t, mapsPath)
+	var rows struct {
+		Rows []struct {
+			Cells  []any
+			Object struct{ Metadata metav1.ObjectMeta }
+		}
+	}
+	for _, include := range []string{"Metadata", "Object"} {
+		r := f.do(t, "GET", mapsPath+"?includeObject="+include, "", "Accept", tableType)
+		if err := json.Unmarshal([]byte(r.Body), &rows); err != nil || len(rows.Rows) != n {
+			t.Fatal(include, len(rows.Rows), err)
+		}
+		for i, row := range rows.Rows {
+			if diff := cmp.Diff(want.Items[i].Metadata, row.Object.Metadata); diff != "" || row.Cells[0] != want.Items[i].Metadata.Name {
+				t.Errorf("%s, row %d: %v (-want +got)\n%s", include, i, row.Cells, diff)
+			}
+		}
+	}
+	var part listReply
+	r := f.do(t, "GET", mapsPath, "", "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+	if err := json.Unmarshal([]byte(r.Body), &part); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Items, part.Items); diff != "" {
+		t.Errorf("metadata (-want +got)\n%s", diff)
+	}
 }
 
 func TestListChunks(t *testing.T) {

@@ -26,7 +26,7 @@ type Writer struct {
 
 // NewWriter returns a writer for a kind. Ages are counted to now.
 func NewWriter(r *api.Resource, now time.Time) *Writer {
-	return &Writer{resource: r, now: now, reads: selections()[r]}
+	return &Writer{resource: r, now: now, reads: kindOf(r).reads}
 }
 
 // AppendStored appends the cells of an object that is given as JSON. Only what
@@ -92,13 +92,36 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// selections are what the cells of each kind are made of.
-//
+// AppendColumns appends the columns of a kind as JSON.
+func AppendColumns(b []byte, r *api.Resource) []byte { return append(b, kindOf(r).columns...) }
+
+// A kind is what is known of a kind before there are objects of it.
+type kind struct {
+	columns []byte // as JSON
+	reads   *api.Selection
+}
+
+func newKind(r *api.Resource) kind {
+	columns, err := json.Marshal(Columns(r))
+	if err != nil {
+		panic(err) // they are strings and numbers
+	}
+	return kind{columns: columns, reads: api.Select(reads(r)...)}
+}
+
+// kindOf returns the kind of a row, which is mostly one of the table.
+func kindOf(r *api.Resource) kind {
+	if k, ok := kinds()[r]; ok {
+		return k
+	}
+	return newKind(r)
+}
+
 //nolint:gochecknoglobals // built once, never changed
-var selections = sync.OnceValue(func() map[*api.Resource]*api.Selection {
-	out := map[*api.Resource]*api.Selection{}
+var kinds = sync.OnceValue(func() map[*api.Resource]kind {
+	out := map[*api.Resource]kind{}
 	for _, r := range api.Resources() {
-		out[r] = api.Select(reads(r)...)
+		out[r] = newKind(r)
 	}
 	return out
 })
