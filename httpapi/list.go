@@ -242,7 +242,11 @@ func (ep *endpoint) protobufList(out *output, meta listMeta, docs []document) ([
 		return nil, err
 	}
 	raw := appendField(nil, 1, head)
+	start := len(raw)
 	for i := range docs {
+		if i == sampled {
+			raw = growLike(raw, len(raw)-start, len(docs))
+		}
 		_, _, item, err := ep.marshal(out, docs[i])
 		if err != nil {
 			return nil, err

@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/storage"
 	"github.com/proa-project/proa/storage/memory"
 )
@@ -76,6 +78,16 @@ func TestList_longShapes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.Items, part.Items); diff != "" {
 		t.Errorf("metadata (-want +got)\n%s", diff)
+	}
+	var maps corev1.ConfigMapList
+	r = f.do(t, "GET", mapsPath, "", "Accept", protobuf)
+	if _, err := api.Decode([]byte(r.Body), api.MediaProtobuf, &maps, api.Ignore); err != nil || len(maps.Items) != n {
+		t.Fatal(len(maps.Items), err)
+	}
+	for i := range maps.Items {
+		if diff := cmp.Diff(want.Items[i].Metadata, maps.Items[i].ObjectMeta); diff != "" {
+			t.Errorf("protobuf (-want +got)\n%s", diff)
+		}
 	}
 }
 
