@@ -170,6 +170,11 @@ func (s *Store) read(ctx context.Context, operation, key string, match storage.M
 		return response, err
 	case s.local != nil:
 		options = append(options, clientv3.WithSerializable())
+		if match == storage.Fresh {
+			// etcd tells watchers of a change a moment before its reads show
+			// it: what a watcher has seen, a fresh read waits for.
+			match, revision = storage.NotOlderThan, s.known.Load()
+		}
 	case match == storage.NotOlderThan:
 		response, err := s.get(ctx, operation, key, revision, append(options, clientv3.WithSerializable())...)
 		if err != nil || response.Header.Revision >= revision {

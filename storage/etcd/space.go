@@ -11,6 +11,8 @@ import (
 	"github.com/rs/zerolog"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"golang.org/x/sys/unix"
 
 	"github.com/proa-project/proa/storage"
@@ -117,11 +119,12 @@ func (e *Embedded) repairOnce() error {
 	if err := e.Compact(ctx, e.local.Rev()); err != nil {
 		return err
 	}
-	backend := e.server.Server.Backend()
-	if limit := e.config.QuotaBytes / 10 * 9; backend.SizeInUse() > limit {
+	db := e.server.Server.Backend()
+	settle(db)
+	if limit := e.config.QuotaBytes / 10 * 9; db.SizeInUse() > limit {
 		return errStillFull
 	}
-	if err := e.server.Server.Backend().Defrag(); err != nil {
+	if err := db.Defrag(); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
 	}
 	alarms, err := e.client.AlarmList(ctx)
@@ -137,6 +140,21 @@ func (e *Embedded) repairOnce() error {
 		}
 	}
 	return nil
+}
+
+// settle has the size in use tell of everything that was deleted. bbolt counts
+// a page as free a commit after the last reader of it has gone, and in a full
+// database nobody writes: so it writes twice what is there already.
+func settle(b backend.Backend) {
+	for range 2 {
+		tx := b.BatchTx()
+		tx.LockOutsideApply()
+		if revision, ok := mvcc.UnsafeReadFinishedCompact(tx); ok {
+			mvcc.UnsafeSetFinishedCompact(tx, revision)
+		}
+		tx.Unlock()
+		b.ForceCommit()
+	}
 }
 
 // registerSize adds the size of the database to the metrics.

@@ -72,6 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Store) {
 		{"Concurrent", testConcurrent},
 		{"ConcurrentList", testConcurrentList},
 		{"ReadYourWrites", testReadYourWrites},
+		{"ReadWhatWasWatched", testReadWhatWasWatched},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

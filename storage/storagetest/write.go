@@ -289,6 +289,35 @@ func testReadYourWrites(t *testing.T, s storage.Store) {
 	wg.Wait()
 }
 
+// A fresh read shows what a watcher has seen already, though the writer may not
+// have its answer yet.
+func testReadWhatWasWatched(t *testing.T, s storage.Store) {
+	ctx := bounded(t)
+	w := watch(t, s, "/registry/pods/", storage.WatchOptions{})
+	const writes = 200
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for i := range writes {
+			if _, err := s.Create(ctx, fmt.Sprintf("/registry/pods/a/%d", i), []byte("v"), 0); err != nil {
+				t.Errorf("Create: %v", err)
+				return
+			}
+		}
+	})
+	for seen := 0; seen < writes; {
+		events, err := w.Next(ctx)
+		if err != nil {
+			t.Fatalf("Next: %v", err)
+		}
+		seen += len(events)
+		last := events[len(events)-1].Item
+		if err := seesWrite(ctx, s, last.Key, last.Revision); err != nil {
+			t.Fatalf("after the event of %s: %v", last.Key, err)
+		}
+	}
+}
+
 // seesWrite returns an error if a fresh read does not see the write of key at
 // revision.
 func seesWrite(ctx context.Context, s storage.Store, key string, revision int64) error {
