@@ -2,8 +2,9 @@ package httpapi
 
 import "sync"
 
-// memoLimit is how many bytes a memo holds on to.
-const memoLimit = 16 << 20
+// memoLimit is how many bytes a memo holds on to, the values counted, which are
+// in memory anyway: enough for a list of 10,000 pods of 2 KiB.
+const memoLimit = 48 << 20
 
 // A memo remembers another form of values that many ask for: a change that a
 // thousand watchers want as protobuf is decoded once, and so is a list that is
