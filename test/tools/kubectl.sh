@@ -29,4 +29,5 @@ cd "$work"
 printf 'module kubectl\n\ngo 1.26.0\n' > go.mod
 go get "k8s.io/kubectl@$version" "k8s.io/component-base@$version" 2>/dev/null
 go mod tidy 2>/dev/null
-CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/kubectl" .
+v=k8s.io/component-base/version
+CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X $v.gitVersion=v1.${version#v0.} -X $v.gitMajor=1 -X $v.gitMinor=37" -o "$out/kubectl" .
