@@ -299,7 +299,7 @@ func testReadWhatWasWatched(t *testing.T, s storage.Store) {
 	defer wg.Wait()
 	wg.Go(func() {
 		for i := range writes {
-			if _, err := s.Create(ctx, fmt.Sprintf("/registry/pods/a/%d", i), []byte("v"), 0); err != nil {
+			if _, err := s.Create(ctx, fmt.Sprintf("/registry/pods/a/%03d", i), []byte("v"), 0); err != nil {
 				t.Errorf("Create: %v", err)
 				return
 			}
