@@ -183,6 +183,31 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
+// unwatchable is a store whose watches fail.
+type unwatchable struct{ storage.Store }
+
+func (unwatchable) Watch(context.Context, string, storage.WatchOptions) (storage.Watcher, error) {
+	return nil, storage.ErrUnavailable
+}
+
+// TestWatchFails has a watch fail after its initial state was sent: what
+// follows is an event, never a bare Status.
+func TestWatchFails(t *testing.T) {
+	f := newFixture(t)
+	f.mustMap(t, "a", "")
+	bad := newFixtureOver(t, unwatchable{f.store})
+	r := bad.do(t, "GET", mapsPath+"?watch=1", "")
+	lines := strings.Split(strings.TrimSpace(r.Body), "\n")
+	if r.Code != http.StatusOK || len(lines) != 2 ||
+		!strings.HasPrefix(lines[0], `{"type":"ADDED",`) ||
+		!strings.HasPrefix(lines[1], `{"type":"ERROR",`) || !strings.Contains(lines[1], `"code":503`) {
+		t.Errorf("%d: %s", r.Code, r.Body)
+	}
+	if r := bad.do(t, "GET", mapsPath+"?watch=1&resourceVersion=1", ""); r.Code != http.StatusServiceUnavailable {
+		t.Errorf("without initial state: %+v", r)
+	}
+}
+
 // serving is a server with its own listener, until stop is called.
 func serving(t *testing.T, grace time.Duration) (addr string, stop func()) {
 	t.Helper()

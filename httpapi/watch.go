@@ -84,8 +84,11 @@ func (wt *watching) run(ctx context.Context, f *frames) error {
 	}
 	w, err := wt.s.cfg.Store.Watch(ctx, wt.prefix, wo)
 	if err != nil {
-		if f.started || !errors.Is(err, storage.ErrCompacted) {
+		switch {
+		case !f.started && !errors.Is(err, storage.ErrCompacted):
 			return err
+		case ctx.Err() != nil: // over before it went on
+			return nil
 		}
 		f.start()
 		f.fail(err)
