@@ -23,8 +23,11 @@ setup:
 demo: setup build
 	$(GO) run ./test/demo
 
-test: setup
+test: setup build
 	$(GO) vet ./...
+	@mkdir -p $(CACHE)
+	@echo 'the demo, as a user runs it; its output is in $(CACHE)/demo.log'
+	@$(GO) run ./test/demo >$(CACHE)/demo.log 2>&1 || { cat $(CACHE)/demo.log; exit 1; }
 	$(GO) test -race -timeout 20m -json ./... | $(GO) run ./test/summary
 
 lint:
