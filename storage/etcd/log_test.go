@@ -21,6 +21,7 @@ func TestLog(t *testing.T) {
 	log.Error("failed to update storage version", zap.String("cluster-version", "3.7.0"), fresh)
 	log.Warn("simple token is not cryptographically signed")
 	log.Warn("retrying of unary invoker failed", zap.Error(errors.New("x")))
+	log.Warn("75d064f341c6e6e cannot campaign at term 1 since there are still pending configuration changes to apply")
 	if out.Len() > 0 {
 		t.Errorf("logged: %s", out.String())
 	}

@@ -28,6 +28,7 @@ func TestQuietStart(t *testing.T) {
 		case strings.HasPrefix(line, "---"): // of this test
 		case strings.Contains(line, `"message":"ready"`):
 			ready++
+		case busy(line): // true, and the machine's fault
 		default:
 			t.Errorf("the server says: %s", line)
 		}
@@ -35,4 +36,15 @@ func TestQuietStart(t *testing.T) {
 	if ready != 2 {
 		t.Errorf("the server says %d times that it is ready; want 2", ready)
 	}
+}
+
+// busy tells whether a line of the log says that the machine is slow, which a
+// server should say and a test cannot help.
+func busy(line string) bool {
+	for _, text := range []string{"took too long", "slow fdatasync", "tick missed to fire"} {
+		if strings.Contains(line, text) {
+			return true
+		}
+	}
+	return false
 }
