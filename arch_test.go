@@ -39,7 +39,8 @@ var mayImport = map[string][]string{
 	"httpapi/authn":         {"api", "httpapi/request", "httpapi/pki"},
 	"httpapi/authz":         {"api", "httpapi/request"},
 	"httpapi/admission":     {"api", "httpapi/request"},
-	"httpapi/admission/...": {"api", "httpapi/request", "httpapi/admission"},
+	"httpapi/admission/...": {"api", "api/plugins/v1", "httpapi/request", "httpapi/admission", "httpapi/admission/..."},
+	"httpapi/dynamic":       {"api", "api/...", "openapi", "storage", "httpapi/request"},
 	"httpapi/registry":      {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/admission"},
 	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/admission/...", "httpapi/registry"},
 
@@ -69,14 +70,32 @@ var mayImport = map[string][]string{
 
 	// The plugin host stands between: it is called by the server side and
 	// reads its configuration over the API.
-	"wasmplugins/fuel":     {},
-	"wasmplugins/abi":      {},
-	"wasmplugins/guest":    {},
-	"wasmplugins/engine":   {"wasmplugins/fuel"},
-	"wasmplugins/native":   {"wasmplugins/engine", "wasmplugins/abi"},
-	"wasmplugins/cli":      {"api/plugins/v1", "httpapi/client", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native"},
+	"wasmplugins/fuel":       {},
+	"wasmplugins/abi":        {},
+	"wasmplugins/guest":      {},
+	"wasmplugins/engine":     {"wasmplugins/fuel"},
+	"wasmplugins/native":     {"wasmplugins/engine", "wasmplugins/abi"},
+	"wasmplugins/kubewarden": {"wasmplugins/engine", "wasmplugins/abi"},
+	"wasmplugins/rego":       {"wasmplugins/engine", "wasmplugins/abi"},
+	"wasmplugins/schedwasm":  {"api", "scheduling/framework", "wasmplugins/engine", "wasmplugins/abi"},
+
+	// From objects of the API to guests that run.
+	"wasmplugins/library":    {"api", "api/plugins/v1", "httpapi/client", "httpapi/request", "informers", "informers/workqueue", "storage", "wasmplugins/engine", "wasmplugins/abi"},
+	"wasmplugins/capability": {"api", "api/plugins/v1", "httpapi/client", "httpapi/request", "httpapi/authz", "wasmplugins/engine", "wasmplugins/abi"},
+	"wasmplugins/runner":     {"api", "api/plugins/v1", "httpapi/client", "httpapi/client/event", "informers", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/library", "wasmplugins/capability"},
+
+	// The extension points, each with its adapters.
+	"wasmplugins/admit":     {"api", "api/plugins/v1", "httpapi/request", "httpapi/admission", "httpapi/admission/...", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/kubewarden", "wasmplugins/rego", "wasmplugins/runner"},
+	"wasmplugins/schedule":  {"api", "api/plugins/v1", "scheduling/framework", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/schedwasm", "wasmplugins/runner"},
+	"wasmplugins/access":    {"api", "api/plugins/v1", "httpapi/request", "httpapi/authn", "httpapi/authz", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
+	"wasmplugins/convert":   {"api", "api/plugins/v1", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
+	"wasmplugins/virtual":   {"api", "api/plugins/v1", "httpapi/request", "httpapi/dynamic", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
+	"wasmplugins/reconcile": {"api", "api/plugins/v1", "httpapi/request", "httpapi/authz", "httpapi/client", "httpapi/client/event", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
+	"wasmplugins/scan":      {"api", "api/plugins/v1", "httpapi/request", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "informers", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/admit"},
+
+	"wasmplugins/cli":      {"api/plugins/v1", "httpapi/client", "wasmplugins/..."},
 	"wasmplugins/wasmtest": {},
-	"wasmplugins":          {"api", "api/plugins/v1", "httpapi/admission", "httpapi/request", "httpapi/client", "informers", "informers/workqueue", "storage", "wasmplugins/..."},
+	"wasmplugins":          {"api", "api/plugins/v1", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "httpapi/authz", "httpapi/authn", "httpapi/client", "httpapi/client/event", "informers", "informers/workqueue", "storage", "scheduling/framework", "wasmplugins/..."},
 
 	// Only these know the whole.
 	"cmd/...":      {"..."},

@@ -465,7 +465,7 @@ func TestKubectl(t *testing.T) {
 		{[]string{"api-versions"}, []string{"v1\n", "coordination.k8s.io/v1\n"}},
 		{[]string{"explain", "pod.spec.containers"}, []string{"KIND:       Pod", "FIELD: containers <[]Container>", "imagePullPolicy", "name\t<string> -required-"}},
 		{[]string{"explain", "deploy.spec.strategy.rollingUpdate.maxSurge"}, []string{"GROUP:      apps", "<IntOrString>"}},
-		{[]string{"explain", "admissionplugins.spec"}, []string{"GROUP:      plugins.proa.io", "failurePolicy", "refuses the write"}},
+		{[]string{"explain", "admissionplugins.spec"}, []string{"GROUP:      plugins.proa.io", "failurePolicy", "refuses what it was asked"}},
 		{[]string{"explain", "pod.spec", "--output", "plaintext-openapiv2"}, []string{"containers\t<[]Object> -required-"}},
 		{[]string{"create", "deployment", "web", "--image=a", "--dry-run=client", "-o", "name"}, []string{"deployment.apps/web"}},
 	} {

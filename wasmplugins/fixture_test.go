@@ -250,7 +250,7 @@ func (f *fixture) plugin(name string, want metav1.ConditionStatus, change ...fun
 	p := &pluginsv1.AdmissionPlugin{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: pluginsv1.AdmissionPluginSpec{
-			Module: name, Phases: []pluginsv1.Phase{pluginsv1.PhaseValidate},
+			Common: pluginsv1.Common{Module: name}, Phases: []pluginsv1.Phase{pluginsv1.PhaseValidate},
 			Rules: []admissionregistrationv1.RuleWithOperations{rule("configmaps", admissionregistrationv1.Create)},
 		},
 	}

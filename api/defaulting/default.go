@@ -3,7 +3,6 @@
 package defaulting
 
 import (
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +31,10 @@ func Default(obj runtime.Object) {
 		podSpec(&o.Spec.Template.Spec)
 	case *authenticationv1.TokenRequest:
 		fillPtr(&o.Spec.ExpirationSeconds, 3600)
-	case *pluginsv1.AdmissionPlugin:
-		admissionPlugin(o)
+	case pluginsv1.Binding:
+		plugin(o)
+	case *pluginsv1.PolicyScan:
+		fill(&o.Spec.Limit, 10_000)
 	}
 }
 
@@ -111,11 +112,4 @@ func deployment(o *appsv1.Deployment) {
 		fillPtr(&spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
 	}
 	podSpec(&spec.Template.Spec)
-}
-
-func admissionPlugin(o *pluginsv1.AdmissionPlugin) {
-	fill(&o.Spec.FailurePolicy, admissionregistrationv1.Fail)
-	for i := range o.Spec.Rules {
-		fillPtr(&o.Spec.Rules[i].Scope, admissionregistrationv1.AllScopes)
-	}
 }

@@ -158,7 +158,7 @@ func TestDefault(t *testing.T) {
 		"token request": {&authenticationv1.TokenRequest{}, `spec: {audiences: [a]}`, `spec: {audiences: [a], expirationSeconds: 3600}`},
 		"admission plugin": {
 			&pluginsv1.AdmissionPlugin{}, `spec: {module: a, phases: [Validate], rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}`,
-			`spec: {module: a, phases: [Validate], failurePolicy: Fail, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods], scope: "*"}]}`,
+			`spec: {module: a, phases: [Validate], failurePolicy: Fail, mode: Enforce, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods], scope: "*"}]}`,
 		},
 		"no defaults": {&corev1.ConfigMap{}, `data: {a: b}`, `data: {a: b}`},
 	} {

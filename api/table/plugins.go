@@ -49,6 +49,7 @@ func admissionPluginColumns() []metav1.TableColumnDefinition {
 		nameColumn(),
 		column("Module", "string", "Name of the WasmModule.", 0),
 		column("Phases", "string", "Phases of admission in which it is called.", 0),
+		column("Mode", "string", "What is made of its answers.", 0),
 		column("Policy", "string", "What happens when the plugin fails.", 0),
 		readyColumn(),
 		column("Failures", "integer", "Calls that ended without an answer.", 0),
@@ -62,9 +63,56 @@ func admissionPlugin(p *pluginsv1.AdmissionPlugin, now time.Time) []any {
 		phases[i] = string(phase)
 	}
 	return []any{
-		p.Name, p.Spec.Module, strings.Join(phases, ","), string(p.Spec.FailurePolicy),
+		p.Name, p.Spec.Module, strings.Join(phases, ","), string(p.Spec.Mode), string(p.Spec.FailurePolicy),
 		ready(p.Status.Conditions), p.Status.Failures, age(p.CreationTimestamp, now),
 	}
+}
+
+// pluginColumns are the columns of a kind of plugins, with its own between.
+func pluginColumns(own ...metav1.TableColumnDefinition) []metav1.TableColumnDefinition {
+	list := append([]metav1.TableColumnDefinition{nameColumn(), column("Module", "string", "Name of the WasmModule.", 0)}, own...)
+	return append(list, readyColumn(), column("Failures", "integer", "Calls that ended without an answer.", 0), ageColumn())
+}
+
+func plugin(o pluginsv1.Binding, now time.Time, own ...any) []any {
+	common, status := o.Bound()
+	list := append([]any{o.GetName(), common.Module}, own...)
+	return append(list, ready(status.Conditions), status.Failures, age(o.GetCreationTimestamp(), now))
+}
+
+func points(list []pluginsv1.SchedulerPoint) string {
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = string(p)
+	}
+	return orNone(strings.Join(names, ","))
+}
+
+func plurals(list []pluginsv1.VirtualResource) string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Plural
+	}
+	return strings.Join(names, ",")
+}
+
+func resourceName(k *pluginsv1.WatchedKind) string {
+	if k.Group == "" {
+		return k.Resource
+	}
+	return k.Resource + "." + k.Group
+}
+
+func admissionTrace(o *pluginsv1.AdmissionTrace, now time.Time) []any {
+	r := &o.Request
+	resource, object := r.Resource, r.Name
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	if r.Namespace != "" {
+		object = r.Namespace + "/" + r.Name
+	}
+	return []any{o.Name, o.Outcome, r.Operation, resource, object, r.User, o.Micros, age(o.CreationTimestamp, now)}
 }
 
 // ready returns the status of the condition Ready.

@@ -48,12 +48,28 @@ func moreReads(r *api.Resource) []string {
 			"status.conditions[].type", "status.conditions[].status",
 		}
 	case "AdmissionPlugin":
-		return []string{
-			"spec.module", "spec.phases", "spec.failurePolicy", "status.failures",
-			"status.conditions[].type", "status.conditions[].status",
-		}
+		return pluginReads("spec.phases", "spec.mode", "spec.failurePolicy")
+	case "SchedulerPlugin":
+		return pluginReads("status.points")
+	case "AuthorizationPlugin", "AuthenticationPlugin":
+		return pluginReads("spec.order")
+	case "ConversionPlugin":
+		return pluginReads("spec.customResourceDefinition")
+	case "VirtualAPI":
+		return pluginReads("spec.resources[].plural")
+	case "Reconciler":
+		return pluginReads("spec.for", "status.objects", "status.failing")
+	case "PolicyScan":
+		return []string{"spec.plugin", "spec.source", "status.phase", "status.processed"}
+	case "PolicyReport":
+		return []string{"summary"}
 	}
 	return nil
+}
+
+// pluginReads adds what the cells of all kinds of plugins are made of.
+func pluginReads(own ...string) []string {
+	return append(own, "spec.module", "status.failures", "status.conditions[].type", "status.conditions[].status")
 }
 
 func podReads() []string {

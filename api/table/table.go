@@ -47,6 +47,32 @@ func Columns(r *api.Resource) []metav1.TableColumnDefinition {
 		return wasmModuleColumns()
 	case "AdmissionPlugin":
 		return admissionPluginColumns()
+	case "SchedulerPlugin":
+		return pluginColumns(column("Points", "string", "Points of scheduling at which it is called.", 0))
+	case "AuthorizationPlugin", "AuthenticationPlugin":
+		return pluginColumns(column("Order", "integer", "Its place among the others.", 0))
+	case "ConversionPlugin":
+		return pluginColumns(column("CRD", "string", "The custom resource that it converts.", 0))
+	case "VirtualAPI":
+		return pluginColumns(column("Resources", "string", "What it answers for.", 0))
+	case "Reconciler":
+		return pluginColumns(
+			column("For", "string", "The kind that it is called for.", 0),
+			column("Objects", "integer", "Objects of the kind.", 0), column("Failing", "integer", "Objects whose last call failed.", 0))
+	case "PolicyScan":
+		return between(
+			column("Plugin", "string", "The plugin that is asked.", 0), column("Source", "string", "What it is asked about.", 0),
+			column("Phase", "string", "How far it is.", 0), column("Processed", "integer", "Requests or objects so far.", 0))
+	case "PolicyReport":
+		return between(
+			column("Pass", "integer", "Allowed and unchanged.", 0), column("Fail", "integer", "Denied.", 0),
+			column("Warn", "integer", "Changed, or allowed with warnings.", 0), column("Error", "integer", "No answer.", 0),
+			column("Skip", "integer", "Not asked about.", 0))
+	case "AdmissionTrace":
+		return between(
+			column("Outcome", "string", "What became of the request.", 0), column("Operation", "string", "What was asked for.", 0),
+			column("Resource", "string", "Of what.", 0), column("Object", "string", "Its namespace and name.", 0),
+			column("User", "string", "Who asked.", 0), column("Micros", "integer", "Time that the policies took.", 0))
 	}
 	return between()
 }
@@ -90,6 +116,25 @@ func cells(obj runtime.Object, now time.Time) []any {
 		return wasmModule(o, now)
 	case *pluginsv1.AdmissionPlugin:
 		return admissionPlugin(o, now)
+	case *pluginsv1.SchedulerPlugin:
+		return plugin(o, now, points(o.Status.Points))
+	case *pluginsv1.AuthorizationPlugin:
+		return plugin(o, now, int64(o.Spec.Order))
+	case *pluginsv1.AuthenticationPlugin:
+		return plugin(o, now, int64(o.Spec.Order))
+	case *pluginsv1.ConversionPlugin:
+		return plugin(o, now, o.Spec.CustomResourceDefinition)
+	case *pluginsv1.VirtualAPI:
+		return plugin(o, now, plurals(o.Spec.Resources))
+	case *pluginsv1.Reconciler:
+		return plugin(o, now, resourceName(&o.Spec.For), int64(o.Status.Objects), int64(o.Status.Failing))
+	case *pluginsv1.PolicyScan:
+		return []any{o.Name, o.Spec.Plugin, string(o.Spec.Source), orNone(o.Status.Phase), int64(o.Status.Processed), age(o.CreationTimestamp, now)}
+	case *pluginsv1.PolicyReport:
+		s := &o.Summary
+		return []any{o.Name, int64(s.Pass), int64(s.Fail), int64(s.Warn), int64(s.Error), int64(s.Skip), age(o.CreationTimestamp, now)}
+	case *pluginsv1.AdmissionTrace:
+		return admissionTrace(o, now)
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {

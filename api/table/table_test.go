@@ -104,7 +104,16 @@ func TestColumns(t *testing.T) {
 		"Event":           "LAST SEEN TYPE REASON OBJECT MESSAGE | SUBOBJECT SOURCE FIRST SEEN COUNT NAME",
 		"Lease":           "NAME HOLDER AGE",
 		"WasmModule":      "NAME DIGEST ABI SIZE READY AGE",
-		"AdmissionPlugin": "NAME MODULE PHASES POLICY READY FAILURES AGE",
+		"AdmissionPlugin": "NAME MODULE PHASES MODE POLICY READY FAILURES AGE",
+
+		"AuthenticationPlugin": "NAME MODULE ORDER READY FAILURES AGE",
+		"AuthorizationPlugin":  "NAME MODULE ORDER READY FAILURES AGE",
+		"ConversionPlugin":     "NAME MODULE CRD READY FAILURES AGE",
+		"PolicyReport":         "NAME PASS FAIL WARN ERROR SKIP AGE",
+		"PolicyScan":           "NAME PLUGIN SOURCE PHASE PROCESSED AGE",
+		"Reconciler":           "NAME MODULE FOR OBJECTS FAILING READY FAILURES AGE",
+		"SchedulerPlugin":      "NAME MODULE POINTS READY FAILURES AGE",
+		"VirtualAPI":           "NAME MODULE RESOURCES READY FAILURES AGE",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -158,8 +167,8 @@ func TestRow(t *testing.T) {
 		},
 		"module without code": {&pluginsv1.WasmModule{}, `{metadata: {name: a, ` + created + `}}`, []any{"a", "<none>", "<none>", "<none>", "Unknown", "5m"}},
 		"plugin": {
-			&pluginsv1.AdmissionPlugin{}, `{metadata: {name: a, ` + created + `}, spec: {module: m, phases: [Mutate, Validate], rules: [], failurePolicy: Ignore}, status: {failures: 3, conditions: [{type: Ready, status: "False", reason: x, message: "", lastTransitionTime: null}]}}`,
-			[]any{"a", "m", "Mutate,Validate", "Ignore", "False", int64(3), "5m"},
+			&pluginsv1.AdmissionPlugin{}, `{metadata: {name: a, ` + created + `}, spec: {module: m, phases: [Mutate, Validate], rules: [], mode: Warn, failurePolicy: Ignore}, status: {failures: 3, conditions: [{type: Ready, status: "False", reason: x, message: "", lastTransitionTime: null}]}}`,
+			[]any{"a", "m", "Mutate,Validate", "Warn", "Ignore", "False", int64(3), "5m"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

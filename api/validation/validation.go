@@ -92,7 +92,10 @@ func UpdateStatus(obj, old api.Object) field.ErrorList {
 		replicaSetStatus(f, &o.Status, path)
 	case *pluginsv1.WasmModule:
 		conditions(f, o.Status.Conditions, path)
-	case *pluginsv1.AdmissionPlugin:
+	case pluginsv1.Binding:
+		_, s := o.Bound()
+		conditions(f, s.Conditions, path)
+	case *pluginsv1.PolicyScan:
 		conditions(f, o.Status.Conditions, path)
 	}
 	return f.list
@@ -128,8 +131,10 @@ func rules(f *faults, obj api.Object) {
 		replicaSet(f, &o.Spec, spec)
 	case *pluginsv1.WasmModule:
 		wasmModule(f, &o.Spec, spec)
-	case *pluginsv1.AdmissionPlugin:
-		admissionPlugin(f, &o.Spec, spec)
+	case pluginsv1.Binding:
+		plugin(f, o, spec)
+	case *pluginsv1.PolicyScan:
+		policyScan(f, &o.Spec, spec)
 	case *corev1.Binding:
 		binding(f, o)
 	case *autoscalingv1.Scale:

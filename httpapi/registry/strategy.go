@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proa-project/proa/api"
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 )
 
 // timePrecision is that of times in JSON.
@@ -47,6 +48,9 @@ type strategy struct {
 
 // strategyOf returns the strategy of a kind.
 func strategyOf(row *api.Resource) strategy {
+	if row.Group == pluginsv1.GroupName {
+		return strategy{generation: true, keepsMeta: true}
+	}
 	switch row.Group + "/" + row.Plural {
 	case "/pods":
 		return strategy{
@@ -64,8 +68,6 @@ func strategyOf(row *api.Resource) strategy {
 		return strategy{returnsDeleted: true}
 	case "apps/deployments", "apps/replicasets":
 		return strategy{generation: true, update: keepLabelsInStatus}
-	case "plugins.proa.io/wasmmodules", "plugins.proa.io/admissionplugins":
-		return strategy{generation: true, keepsMeta: true}
 	default:
 		return strategy{}
 	}

@@ -17,6 +17,15 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(SchemeGroupVersion,
 		&WasmModule{}, &WasmModuleList{},
 		&AdmissionPlugin{}, &AdmissionPluginList{},
+		&SchedulerPlugin{}, &SchedulerPluginList{},
+		&AuthorizationPlugin{}, &AuthorizationPluginList{},
+		&AuthenticationPlugin{}, &AuthenticationPluginList{},
+		&ConversionPlugin{}, &ConversionPluginList{},
+		&VirtualAPI{}, &VirtualAPIList{},
+		&Reconciler{}, &ReconcilerList{},
+		&PolicyScan{}, &PolicyScanList{},
+		&PolicyReport{}, &PolicyReportList{},
+		&AdmissionTrace{}, &AdmissionTraceList{},
 	)
 	metav1.AddToGroupVersion(s, SchemeGroupVersion)
 	return nil

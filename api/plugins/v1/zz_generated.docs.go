@@ -3,32 +3,64 @@
 package v1
 
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
-func (WasmModule) SwaggerDoc() map[string]string {
+func (AuthorizationPlugin) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"": "A WasmModule is the code of plugins. Its bytes are either inline in spec.code or uploaded to the content subresource.",
+		"": "An AuthorizationPlugin has a module say whether requests are allowed. It is asked after the server's own authorizers had no opinion; members of system:masters are never shown to it.",
 	}
 }
 
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
-func (WasmModuleSpec) SwaggerDoc() map[string]string {
+func (AuthorizationPluginSpec) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"":       "WasmModuleSpec says where the code is.",
-		"code":   "Code is the module itself, up to 1 MiB.",
-		"digest": "Digest, as sha256:<hex>, pins the bytes that may be used. An upload to the content subresource sets it.",
+		"":             "AuthorizationPluginSpec says which module is asked, and about whom.",
+		"order":        "Order sorts the plugins, lower first, then by name. Plugins with a negative order are asked before RBAC, so that they can deny what a role allows.",
+		"users":        "Users and Groups bound who is asked about; empty is everybody. A name may end in *.",
+		"cacheSeconds": "CacheSeconds is how long an answer is good for the same question: 0 by default, 300 at most.",
 	}
 }
 
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
-func (WasmModuleStatus) SwaggerDoc() map[string]string {
+func (AuthorizationPluginStatus) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"": "WasmModuleStatus says what the host found in the code.",
+		"": "AuthorizationPluginStatus says how the plugin does.",
 	}
 }
 
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
-func (WasmModuleList) SwaggerDoc() map[string]string {
+func (AuthorizationPluginList) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"": "WasmModuleList is a list of WasmModules.",
+		"": "AuthorizationPluginList is a list of AuthorizationPlugins.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AuthenticationPlugin) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "An AuthenticationPlugin has a module tell whose a bearer token is. It is shown tokens that the server does not know, and may name no user or group that begins with \"system:\".",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AuthenticationPluginSpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":             "AuthenticationPluginSpec says which module is asked, and about which tokens.",
+		"order":        "Order sorts the plugins, lower first, then by name.",
+		"tokenPrefix":  "TokenPrefix is what a token begins with to be shown to the module.",
+		"cacheSeconds": "CacheSeconds is how long a good answer is remembered: 10 by default, 300 at most.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AuthenticationPluginStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "AuthenticationPluginStatus says how the plugin does.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AuthenticationPluginList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "AuthenticationPluginList is a list of AuthenticationPlugins.",
 	}
 }
 
@@ -42,13 +74,146 @@ func (AdmissionPlugin) SwaggerDoc() map[string]string {
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
 func (AdmissionPluginSpec) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"":              "AdmissionPluginSpec says which module is called, when, and within what.",
-		"module":        "Module is the name of the WasmModule.",
-		"phases":        "Phases in which the module is called.",
-		"rules":         "Rules, selectors and match conditions are those of webhooks.",
-		"settings":      "Settings are handed to the module as they are.",
-		"order":         "Order sorts plugins, lower first, then by name; the default is 0.",
-		"failurePolicy": "FailurePolicy says what happens when the module fails: Fail (the default) refuses the write, Ignore lets it pass.",
+		"":          "AdmissionPluginSpec says which module is called, when, and within what.",
+		"phases":    "Phases in which the module is called.",
+		"rules":     "Rules, selectors and match conditions are those of webhooks.",
+		"order":     "Order sorts policies of all kinds, lower first, then by name; the default is 0.",
+		"mode":      "Mode is Enforce (the default), Warn, Audit or Shadow.",
+		"candidate": "Candidate is another version that is tried beside the one above.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (Candidate) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":                  "A Candidate is a version of a plugin on its way in. Without a share it is in shadow: it answers the same requests, and the differences are counted. With one, its answer counts instead of the other's for that share of requests.",
+		"module":            "Module and Digest are the code; an empty module is the plugin's.",
+		"settings":          "Settings replace the plugin's, if given.",
+		"percent":           "Percent of the requests, chosen by the object's namespace and name, so that one object always meets the same version.",
+		"namespaceSelector": "NamespaceSelector chooses namespaces whose requests all go to the candidate.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AdmissionPluginStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":          "AdmissionPluginStatus says how the plugin does.",
+		"candidate": "Candidate compares the candidate's answers with the plugin's.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (CandidateStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":         "CandidateStatus says how a candidate does beside the version that counts.",
+		"compared": "Compared counts the requests that both have answered, Differing those with another outcome, Failures those that the candidate had no answer to.",
+		"examples": "Examples are the latest differences, ten at most.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (Difference) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":        "A Difference is a request that two versions answer differently.",
+		"current": "Current and Candidate are the outcomes in words.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AdmissionPluginList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "AdmissionPluginList is a list of AdmissionPlugins.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (WasmModule) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A WasmModule is the code of plugins. Its bytes are inline in spec.code, uploaded to the content subresource, or pulled from a registry.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (WasmModuleSpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":                    "WasmModuleSpec says where the code is.",
+		"code":                "Code is the module itself, up to 1 MiB.",
+		"digest":              "Digest, as sha256:<hex>, pins the bytes that may be used. An upload to the content subresource sets it. Setting it to one of status.versions is a rollback for all plugins that follow the module.",
+		"image":               "Image is an OCI artifact to pull the code from.",
+		"signatures":          "Signatures are of the module's bytes. If the server has trusted keys, one of them must be by one of those.",
+		"versionHistoryLimit": "VersionHistoryLimit is how many earlier versions are kept for rollback: 3 by default, 10 at most.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ModuleImage) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":           "A ModuleImage is an OCI artifact with one module in it.",
+		"reference":  "Reference is registry/repository:tag or registry/repository@sha256:hex.",
+		"pullSecret": "PullSecret is a Secret of type kubernetes.io/dockerconfigjson.",
+		"plainHTTP":  "PlainHTTP speaks HTTP to the registry instead of HTTPS.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (SecretReference) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A SecretReference names a Secret.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ModuleSignature) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":          "A ModuleSignature is of the module's bytes: Ed25519, or ECDSA P-256 over their SHA-256 in ASN.1 form.",
+		"key":       "Key is the name of the trusted key; empty tries all.",
+		"signature": "Signature is the raw signature.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (WasmModuleStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":         "WasmModuleStatus says what the host found in the code.",
+		"signedBy": "SignedBy is the name of the trusted key that has signed the module.",
+		"manifest": "Manifest is what the module says of itself.",
+		"versions": "Versions are the digests that plugins may pin, newest first.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ModuleManifest) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":             "A ModuleManifest is what a module says of itself.",
+		"points":       "Points are the extension points that the module is for.",
+		"capabilities": "Capabilities are the host calls that the module wants.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ModuleVersion) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A ModuleVersion is code that the module had and that is kept.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (WasmModuleList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "WasmModuleList is a list of WasmModules.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (Common) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":               "Common is what every object that has a module called says of it.",
+		"module":         "Module is the name of the WasmModule.",
+		"digest":         "Digest, as sha256:<hex>, pins one of the module's versions, which are listed in its status; without it the plugin follows the module. Setting it to an earlier version is a rollback.",
+		"settings":       "Settings are handed to the module as they are.",
+		"failurePolicy":  "FailurePolicy says what happens when the module fails: Fail (the default) refuses what it was asked about, Ignore goes on without it.",
+		"capabilities":   "Capabilities are the host calls that the module may make. One that is not listed both here and in the module's manifest is denied.",
+		"serviceAccount": "ServiceAccount is who the module is when it reads the API: its rights decide. Without one it can read nothing.",
 	}
 }
 
@@ -63,10 +228,40 @@ func (Limits) SwaggerDoc() map[string]string {
 }
 
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
-func (AdmissionPluginStatus) SwaggerDoc() map[string]string {
+func (ServiceAccountReference) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"":         "AdmissionPluginStatus says how the plugin does.",
-		"failures": "Failures counts calls that ended without an answer, on all servers together; LastFailure says how the last of them did.",
+		"": "A ServiceAccountReference names a ServiceAccount.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (Capability) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":           "A Capability is one host call that is granted, and how far.",
+		"name":       "Name is kube.get, kube.list, authz.can_i, clock.wall, random, http or config.read.",
+		"resources":  "Resources bound kube.get and kube.list; at least one is needed there.",
+		"hosts":      "Hosts bound http, each as host or host:port. The server's configuration has to allow them, too.",
+		"configMaps": "ConfigMaps are what config.read reads, each as namespace/name.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (CapabilityResource) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":           "A CapabilityResource is what of the API may be read.",
+		"namespaces": "Namespaces that may be read; empty is all.",
+		"fields":     "Fields are the paths of the members that the module gets, such as metadata.labels or spec.containers[].image; empty is all.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PluginStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":             "PluginStatus says how a plugin does, on all servers together.",
+		"moduleDigest": "ModuleDigest is of the version that runs.",
+		"capabilities": "Capabilities are those that are in force: wanted by the module's manifest and granted by this object.",
+		"failures":     "Failures counts calls that ended without an answer; LastFailure says how the last of them did.",
+		"conditions":   "Conditions are Ready and, for plugins with a breaker, Degraded, which is true while calls are not made because too many have failed.",
 	}
 }
 
@@ -79,8 +274,260 @@ func (PluginFailure) SwaggerDoc() map[string]string {
 }
 
 // SwaggerDoc returns the documentation of the type and its fields, by JSON name.
-func (AdmissionPluginList) SwaggerDoc() map[string]string {
+func (PolicyScan) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"": "AdmissionPluginList is a list of AdmissionPlugins.",
+		"": "A PolicyScan asks an AdmissionPlugin about requests of the past, or about the objects that exist, without any effect but a PolicyReport of its name.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyScanSpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":                  "PolicyScanSpec says who is asked about what.",
+		"plugin":            "Plugin is the name of an AdmissionPlugin, in whatever mode.",
+		"candidate":         "Candidate asks the plugin's candidate instead.",
+		"source":            "Source is Recorded or Existing.",
+		"namespaceSelector": "NamespaceSelector narrows down the objects.",
+		"limit":             "Limit is the most requests or objects; 10,000 by default.",
+		"intervalSeconds":   "IntervalSeconds repeats the scan; 0 is once, otherwise 60 at least.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyScanStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":      "PolicyScanStatus says how far a scan is.",
+		"phase": "Phase is Running, Done or Failed.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyScanList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "PolicyScanList is a list of PolicyScans.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyReport) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A PolicyReport is the outcome of a PolicyScan, in the shape of the reports of the Kubernetes policy working group.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyReportSummary) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "PolicyReportSummary counts results.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyReportResult) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":           "PolicyReportResult is the outcome for one object or request. Passes are counted, not listed.",
+		"policy":     "Policy is the plugin, Source who says so.",
+		"result":     "Result is pass, fail, warn, error or skip.",
+		"properties": "Properties are the operation, the user and what would be changed.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ResourceReference) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A ResourceReference names an object.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (PolicyReportList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "PolicyReportList is a list of PolicyReports.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (SchedulerPlugin) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A SchedulerPlugin has a module take part in the scheduling of pods.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (SchedulerPluginSpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":               "SchedulerPluginSpec says which module is called, and at which points.",
+		"schedulerNames": "SchedulerNames are the profiles, as pods name them in spec.schedulerName; default-scheduler by default. A name that no profile has makes one that is like the default.",
+		"points":         "Points at which the module is called; by default all that it has. Bind is among them only when it is named.",
+		"weight":         "Weight multiplies the module's scores; 1 by default, 100 at most.",
+		"order":          "Order sorts the plugins, lower first, then by name. All come after the built-in ones.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (SchedulerPluginStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":       "SchedulerPluginStatus says how the plugin does.",
+		"points": "Points at which the module is called.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (SchedulerPluginList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "SchedulerPluginList is a list of SchedulerPlugins.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ConversionPlugin) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A ConversionPlugin has a module convert the objects of a custom resource between its versions, in place of a conversion webhook.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ConversionPluginSpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":                         "ConversionPluginSpec says which module converts what.",
+		"customResourceDefinition": "CustomResourceDefinition is the name of the definition, plural.group.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ConversionPluginStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "ConversionPluginStatus says how the plugin does.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ConversionPluginList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "ConversionPluginList is a list of ConversionPlugins.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (VirtualAPI) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A VirtualAPI is a version of an API group that a module answers for, in place of an aggregated API server. Its name is version.group.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (VirtualAPISpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "VirtualAPISpec says what the module answers for.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (VirtualResource) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":            "A VirtualResource is one resource of a virtual API.",
+		"verbs":       "Verbs are of get, list, watch, create, update and delete.",
+		"pollSeconds": "PollSeconds is how often the module is asked for the list while somebody watches: 10 by default.",
+		"columns":     "Columns are what kubectl get prints after the name.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (VirtualColumn) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":         "A VirtualColumn is a column of a table of virtual objects.",
+		"type":     "Type is string, integer, number, boolean or date.",
+		"jsonPath": "JSONPath is where the value is, such as .spec.size.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (VirtualAPIStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "VirtualAPIStatus says how the module does.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (VirtualAPIList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "VirtualAPIList is a list of VirtualAPIs.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (Reconciler) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A Reconciler has a module called with each object of a kind, and makes true what it answers: the objects that should be there and the object's status. It is an operator without a pod. What it may write is up to the rights of its ServiceAccount.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ReconcilerSpec) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":              "ReconcilerSpec says which module is called, and for what.",
+		"for":           "For is the kind whose objects the module is called with.",
+		"owns":          "Owns are the kinds of the objects that the module answers with. They are owned by the object; one that is missing from an answer is deleted.",
+		"resyncSeconds": "ResyncSeconds is how often every object is looked at without a change; 0 is never, otherwise 10 at least.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (WatchedKind) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":         "A WatchedKind is a kind by its version and plural.",
+		"selector": "Selector narrows down the objects.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ReconcilerStatus) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":        "ReconcilerStatus says how the reconciler does.",
+		"objects": "Objects counts those of the kind; Failing those whose last call failed.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (ReconcilerList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "ReconcilerList is a list of Reconcilers.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AdmissionTrace) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":        "An AdmissionTrace tells what the policies did to one request. Its name is the audit id of the response. It is read-only, and the server that answered the request keeps the last few thousand.",
+		"outcome": "Outcome is Allowed, Denied or Failed.",
+		"micros":  "Micros is how long all policies took together.",
+		"steps":   "Steps are the policies in the order in which they were called.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (TracedRequest) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "A TracedRequest is what was asked for, and by whom.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (TraceStep) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"":        "A TraceStep is the call of one policy.",
+		"kind":    "Kind and Name are of the policy: an AdmissionPlugin, a webhook, a ValidatingAdmissionPolicy.",
+		"mode":    "Mode is what was made of the answer.",
+		"outcome": "Outcome is Allowed, Denied, Changed, Failed, Ignored or Skipped.",
+		"patch":   "Patch is what the policy changed or, where it may not, would have, as RFC 6902.",
+		"micros":  "Micros, Fuel, MemoryBytes and HostCalls are what the call took.",
+		"digest":  "Digest is of the module's version that answered.",
+	}
+}
+
+// SwaggerDoc returns the documentation of the type and its fields, by JSON name.
+func (AdmissionTraceList) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"": "AdmissionTraceList is a list of AdmissionTraces.",
 	}
 }
