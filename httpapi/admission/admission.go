@@ -46,6 +46,9 @@ type Request struct {
 	// Annotations go to the audit log.
 	Annotations map[string]string
 
+	// Session is what the policies keep between the two phases.
+	Session any
+
 	json, oldJSON []byte
 }
 
