@@ -93,9 +93,10 @@ var mayImport = map[string][]string{
 	"wasmplugins/reconcile": {"api", "api/plugins/v1", "httpapi/request", "httpapi/authz", "httpapi/client", "httpapi/client/event", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
 	"wasmplugins/scan":      {"api", "api/plugins/v1", "httpapi/request", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "informers", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/admit"},
 
-	"wasmplugins/cli":      {"api/plugins/v1", "httpapi/client", "wasmplugins/..."},
-	"wasmplugins/wasmtest": {},
-	"wasmplugins":          {"api", "api/plugins/v1", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "httpapi/authz", "httpapi/authn", "httpapi/client", "httpapi/client/event", "informers", "informers/workqueue", "storage", "scheduling/framework", "wasmplugins/..."},
+	"wasmplugins/toolchain": {"wasmplugins/abi"},
+	"wasmplugins/cli":       {"api/plugins/v1", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "wasmplugins/..."},
+	"wasmplugins/wasmtest":  {"wasmplugins/toolchain"},
+	"wasmplugins":           {"api", "api/plugins/v1", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "httpapi/authz", "httpapi/authn", "httpapi/client", "httpapi/client/event", "informers", "informers/workqueue", "storage", "scheduling/framework", "wasmplugins/..."},
 
 	// Only these know the whole.
 	"cmd/...":      {"..."},

@@ -14,6 +14,12 @@ need nft nftables
 need nsenter util-linux
 need gcc gcc
 need curl curl
+# The compilers of the languages that plugins are written in.
+need clang-14 clang-14
+need wasm-ld-14 lld-14
+need node nodejs
+need npm npm
+[ -d /usr/lib/rustlib/wasm32-unknown-unknown ] || missing="$missing rustc libstd-rust-dev-wasm32"
 [ -e /usr/include/seccomp.h ] || missing="$missing libseccomp-dev"
 if [ -n "$missing" ]; then
   step "installing$missing"
@@ -23,6 +29,8 @@ fi
 
 step "kubectl"
 "$here/kubectl.sh" "$cache/bin"
+step "AssemblyScript"
+"$here/asc.sh" "$cache"
 step "container runtime (about two minutes the first time)"
 "$here/../hosts/build.sh" >/dev/null
 step "set-up done"

@@ -1,30 +1,6 @@
 package wasmtest
 
-import (
-	"encoding/binary"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"testing"
-)
-
-// BuildGo builds the plugin in a folder with the Go toolchain, as its author
-// would, and returns the module.
-func BuildGo(t testing.TB, dir string) []byte {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "plugin.wasm")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false", "GOWORK=off", "GOROOT=")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", dir, err, text)
-	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+import "encoding/binary"
 
 // Where the guests of this file keep things in memory.
 const (
