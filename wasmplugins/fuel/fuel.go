@@ -13,6 +13,8 @@
 //   - Every function that calls another counts the depth of calls in a second
 //     global and calls the imported function Overflow when it is used up.
 //   - Tables get a maximum.
+//   - An imported memory becomes one of the module's own, with the same limits,
+//     so that all guests are bounded and reset in one way.
 //   - Mutable globals are exported, so that the host can take a snapshot of a
 //     warm instance and restore it.
 //
@@ -31,7 +33,7 @@ import (
 
 // Version changes when the output for the same input may change. It belongs
 // into the key of anything that caches rewritten modules.
-const Version = 2
+const Version = 3
 
 // What the rewritten module imports and exports beside its own.
 const (

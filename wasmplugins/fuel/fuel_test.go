@@ -158,6 +158,47 @@ func TestResult(t *testing.T) {
 	}
 }
 
+// TestImportedMemory: a memory that a module imports becomes its own, between
+// imports that stay as they are.
+func TestImportedMemory(t *testing.T) {
+	m := &Module{}
+	m.Import("env", "before", nil, []byte{I32})
+	m.ImportMemory("env", "memory", 2)
+	m.Import("env", "after", nil, []byte{I32})
+	m.Data(65536, []byte{42})
+	m.Func("run", nil, []byte{I32}, nil, Const32(65536), Load32, Call(1), Add32, Call(0), Add32)
+	m.Func("size", nil, []byte{I32}, nil, Op(0x3f, 0))
+	res, err := fuel.Rewrite(m.Bytes(), fuel.Options{})
+	if err != nil || res.MemoryPages != 2 {
+		t.Fatalf("%v, %d pages", err, res.MemoryPages)
+	}
+	h := newHost(t)
+	b := h.rt.NewHostModuleBuilder("env")
+	for name, v := range map[string]uint64{"before": 1000, "after": 100} {
+		b = b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, _ api.Module, s []uint64) { s[0] = v }), nil, []api.ValueType{api.ValueTypeI32}).Export(name)
+	}
+	if _, err := b.Instantiate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	mod := h.load(t, m.Bytes())
+	if got, err := h.call(mod, "run", 10); err != nil || got[0] != 1142 {
+		t.Errorf("run() = %v, %v", got, err)
+	}
+	if got, err := h.call(mod, "size", 10); err != nil || got[0] != 2 || mod.Memory().Size() != 2<<16 {
+		t.Errorf("size() = %v, %v", got, err)
+	}
+	m.HiddenMemory(1)
+	if _, err := fuel.Rewrite(m.Bytes(), fuel.Options{}); !errors.Is(err, fuel.ErrUnsupported) {
+		t.Errorf("a second memory: %v", err)
+	}
+	m = &Module{}
+	m.ImportMemory("a", "a", 1)
+	m.ImportMemory("b", "b", 1)
+	if _, err := fuel.Rewrite(m.Bytes(), fuel.Options{}); !errors.Is(err, fuel.ErrUnsupported) {
+		t.Errorf("two imported memories: %v", err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	with := func(f func(m *Module)) []byte { m := guests(); f(m); return m.Bytes() }
 	for _, tc := range []struct {

@@ -2,6 +2,7 @@ package fuel
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -59,6 +60,7 @@ type module struct {
 	mutable []uint32
 	hidden  bool
 	pages   uint32 // of memory at first
+	memory  []byte // limits of an imported memory
 	locals  int    // of all functions
 
 	original []byte
@@ -133,6 +135,9 @@ func (m *module) rewrite(wasm []byte) (out []byte, err error) {
 	}
 	// The sections that must be there even if the original has none.
 	added := []byte{secType, secImport, secGlobal, secExport}
+	if m.memory != nil {
+		added = slices.Insert(added, 2, byte(secMemory))
+	}
 	flush := func(before int) {
 		for len(added) > 0 && order[added[0]] < before {
 			emit(added[0], m.section(added[0], []byte{0}))
@@ -207,7 +212,7 @@ func (m *module) survey(secs []section) {
 	m.functions = m.imported + n
 	mem := find(secMemory)
 	for n := mem.u32(); n > 0; n-- {
-		if n > 1 {
+		if n > 1 || m.memory != nil {
 			unsupported("several memories")
 		}
 		at := mem.i
@@ -288,7 +293,13 @@ func (m *module) surveyImports(r *reader) {
 			checkReference(r.byte())
 			r.skipLimits()
 		case 2:
+			if m.memory != nil {
+				unsupported("several memories")
+			}
+			at := r.i
 			r.skipLimits()
+			m.memory = r.b[at:r.i]
+			m.pages = (&reader{b: m.memory, i: 1}).u32()
 		case 3:
 			checkValueType(r.byte())
 			if r.byte() != 0 {

@@ -12,6 +12,8 @@ func (m *module) section(id byte, b []byte) []byte {
 		return m.importSection(r)
 	case secTable:
 		return m.tableSection(r)
+	case secMemory:
+		return m.memorySection(r)
 	case secGlobal:
 		return m.globalSection(r)
 	case secExport:
@@ -24,7 +26,7 @@ func (m *module) section(id byte, b []byte) []byte {
 		return m.codeSection(r)
 	case secData:
 		m.checkData(r)
-	case secFunction, secMemory, secDataCount: // survey has read them
+	case secFunction, secDataCount: // survey has read them
 		m.checkEnd(id, r)
 	}
 	return b
@@ -38,12 +40,19 @@ func (m *module) checkEnd(id byte, r *reader) {
 			r.u32()
 		}
 	}
-	if id == secMemory {
-		for range n {
-			r.skipLimits()
-		}
+	end(r)
+}
+
+// memorySection copies the memory, or makes one of that which was imported.
+func (m *module) memorySection(r *reader) []byte {
+	for range r.u32() {
+		r.skipLimits()
 	}
 	end(r)
+	if m.memory != nil {
+		return append([]byte{1}, m.memory...)
+	}
+	return r.b
 }
 
 func end(r *reader) {
@@ -84,8 +93,29 @@ func (m *module) typeSection(r *reader) []byte {
 
 func (m *module) importSection(r *reader) []byte {
 	n := r.u32()
+	if m.memory != nil {
+		n--
+	}
 	out := putUint(nil, uint64(n)+2)
-	out = append(out, r.b[r.i:]...)
+	for !r.done() {
+		at := r.i
+		r.name()
+		r.name()
+		kind := r.byte()
+		switch kind {
+		case 0:
+			r.u32()
+		case 1:
+			r.byte()
+			r.skipLimits()
+		case 2: // becomes the module's own
+			r.skipLimits()
+			continue
+		case 3:
+			r.take(2)
+		}
+		out = append(out, r.b[at:r.i]...)
+	}
 	for _, name := range []string{Refill, Overflow} {
 		out = putName(out, Module)
 		out = putName(out, name)

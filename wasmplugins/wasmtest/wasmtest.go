@@ -54,6 +54,12 @@ func (m *Module) Import(module, name string, params, results []byte) uint32 {
 	return m.nImport - 1
 }
 
+// ImportMemory makes the module import its memory, of which it exports nothing.
+func (m *Module) ImportMemory(module, name string, minimum uint32) {
+	i := str(str(nil, module), name)
+	m.imports = append(m.imports, U(append(i, 2, 0), uint64(minimum)))
+}
+
 // Func adds a function and returns its index. Its body is the concatenation of
 // code, to which the end is added. Export it under name unless that is "".
 func (m *Module) Func(name string, params, results, locals []byte, code ...[]byte) uint32 {
