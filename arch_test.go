@@ -40,9 +40,10 @@ var mayImport = map[string][]string{
 	"httpapi/authz":         {"api", "httpapi/request"},
 	"httpapi/admission":     {"api", "httpapi/request"},
 	"httpapi/admission/...": {"api", "api/plugins/v1", "httpapi/request", "httpapi/admission", "httpapi/admission/..."},
-	"httpapi/dynamic":       {"api", "api/...", "openapi", "storage", "httpapi/request"},
+	"httpapi/dynamic":       {"api", "api/...", "openapi", "storage", "storage/memory", "httpapi/request"},
+	"httpapi/dynamic/crd":   {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/dynamic"},
 	"httpapi/registry":      {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/admission"},
-	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/admission/...", "httpapi/registry"},
+	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/admission/...", "httpapi/registry", "httpapi/dynamic"},
 
 	// The client is the one leaf below httpapi that the client side may use.
 	"httpapi/client":       {"api"},

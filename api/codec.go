@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -16,6 +17,9 @@ import (
 // they are set in obj, and without a newline at the end. It only reads obj, so
 // that obj may be shared.
 func Encode(obj runtime.Object) ([]byte, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return encodeFree(u)
+	}
 	w := prefixWriter{prefix: typePrefix(obj)}
 	if err := json.NewEncoder(&w).Encode(obj); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", obj, err)
@@ -119,6 +123,12 @@ type protoMessage interface {
 // DecodeStored reads stored JSON into an empty object. It is lenient: fields
 // that it does not know are dropped.
 func DecodeStored(value []byte, into Object) error {
+	if u, ok := into.(*unstructured.Unstructured); ok {
+		if _, err := decodeFree(value, u, false); err != nil {
+			return fmt.Errorf("decode stored object: %w", err)
+		}
+		return nil
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, into); err != nil {
 		return fmt.Errorf("decode stored %T: %w", into, err)
 	}

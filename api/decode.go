@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kruntimejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -145,7 +146,11 @@ func (d *decoding) yaml() ([]string, error) {
 // json reads data; strict are the faults found in it so far.
 func (d *decoding) json(data []byte, strict []error) ([]string, error) {
 	var err error
-	if d.strictness == Ignore {
+	if u, ok := d.into.(*unstructured.Unstructured); ok {
+		var more []error
+		more, err = decodeFree(data, u, d.strictness != Ignore)
+		strict = append(strict, more...)
+	} else if d.strictness == Ignore {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, d.into)
 	} else {
 		var more []error
@@ -226,10 +231,14 @@ func (d *decoding) check(have schema.GroupVersionKind) (schema.GroupVersionKind,
 	if slices.Contains(d.gvks, have) {
 		return have, nil
 	}
-	if !Scheme().Recognizes(have) {
+	_, free := d.into.(*unstructured.Unstructured)
+	if free && have.GroupVersion() == want.GroupVersion() {
+		return have, nil // another kind, which is for validation to say
+	}
+	if !free && !Scheme().Recognizes(have) {
 		return have, d.fail(have, runtime.NewNotRegisteredErrForKind(Scheme().Name(), have))
 	}
-	if have.Kind == want.Kind {
+	if free || have.Kind == want.Kind {
 		return have, &DecodeError{Want: want, Have: have, plain: true, Err: fmt.Errorf(
 			"the API version in the data (%s) does not match the expected API version (%s)", have.GroupVersion(), want.GroupVersion())}
 	}
