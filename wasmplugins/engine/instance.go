@@ -66,6 +66,12 @@ func (p *Program) newInstance(ctx context.Context) (*Instance, error) {
 			return nil, err
 		}
 	}
+	if p.code.HiddenState { // otherwise adopt does it
+		if err := i.layWindow(); err != nil {
+			i.free()
+			return nil, p.fail(OutOfMemory, "cannot make an instance", err)
+		}
+	}
 	i.end()
 	return i, nil
 }
@@ -117,6 +123,9 @@ func (i *Instance) adopt() error {
 			}
 		}
 		if err := i.linear.adopt(i.p.image); err != nil {
+			return err
+		}
+		if err := i.layWindow(); err != nil {
 			return err
 		}
 	}

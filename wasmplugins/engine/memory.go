@@ -18,6 +18,11 @@ type linearMemory interface {
 	// restore brings the content back to the image. The memory must have the
 	// size of the image, and the goroutine be that of mark, on the same thread.
 	restore() error
+	// loosen is called between mark and restore when the goroutine that made
+	// the call will not be the one that restores.
+	loosen()
+	// lay makes what is at the offset a view of the window.
+	lay(w *Window, at uint64) error
 }
 
 // An image is the content of a warm instance's memory, shared by all instances
@@ -33,6 +38,8 @@ type plainMemory struct {
 	b      []byte
 	denied bool
 	img    plainImage
+	window *Window
+	at     uint64 // of the window
 }
 
 type plainImage []byte
@@ -65,6 +72,17 @@ func (m *plainMemory) adopt(img image) error {
 	return m.restore()
 }
 
-func (m *plainMemory) mark() {}
+func (m *plainMemory) mark() {
+	if m.window != nil {
+		copy(m.b[m.at:], m.window.b)
+	}
+}
+
+func (m *plainMemory) loosen() {}
+
+func (m *plainMemory) lay(w *Window, at uint64) error {
+	m.window, m.at = w, at
+	return nil
+}
 
 func (m *plainMemory) restore() error { copy(m.b, m.img); return nil }

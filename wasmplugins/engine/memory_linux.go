@@ -167,6 +167,7 @@ type cowMemory struct {
 	written []uint64 // bitmap of pages that may differ from the image
 	runs    []run    // the same as ranges
 	scratch []byte
+	window  run // where a Window is
 }
 
 func (p *cowProbe) newMemory(limit uint64) *cowMemory { return &cowMemory{p: p, limit: limit} }
@@ -224,6 +225,23 @@ func (m *cowMemory) adopt(img image) error {
 
 func (m *cowMemory) mark() { m.faults = faults() }
 
+func (m *cowMemory) loosen() { m.faults = -1 }
+
+// lay maps the window privately, as adopt does with the image: a page that the
+// guest does not write is the window's own.
+func (m *cowMemory) lay(w *Window, at uint64) error {
+	size := uint64(len(w.b))
+	if w.free == nil || at%m.p.page != 0 || at+size > uint64(len(m.all)) {
+		return fmt.Errorf("a window cannot be laid at %#x", at)
+	}
+	_, err := unix.MmapPtr(w.fd, 0, unsafe.Pointer(&m.all[at]), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED) //nolint:gosec // the range is ours
+	if err != nil {
+		return fmt.Errorf("map a window: %w", err)
+	}
+	m.window = run{at, at + size}
+	return nil
+}
+
 func (m *cowMemory) restore() error {
 	if m.img.size() == 0 {
 		return nil
@@ -246,15 +264,25 @@ func (m *cowMemory) scan() error {
 		return fmt.Errorf("ask for written pages: %w", err)
 	}
 	grown := false
+	var tainted []run // pages of the window that the guest has its own of
 	for i := 0; i < len(m.scratch); i += 8 {
 		e := binary.NativeEndian.Uint64(m.scratch[i:])
 		if e&pageSwapped == 0 && (e&pagePresent == 0 || e&pageOfFile != 0) {
 			continue
 		}
 		page := uint(i / 8)
+		if at := uint64(page) * m.p.page; at >= m.window.from && at < m.window.to {
+			tainted = append(tainted, run{at, at + m.p.page})
+			continue
+		}
 		if bit := uint64(1) << (page % 64); m.written[page/64]&bit == 0 {
 			m.written[page/64] |= bit
 			grown = true
+		}
+	}
+	for _, r := range tainted {
+		if err := unix.Madvise(m.all[r.from:r.to], unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("drop pages of a window: %w", err)
 		}
 	}
 	if grown {
@@ -285,4 +313,30 @@ func (e *Engine) newImage(content []byte) (image, error) {
 		return e.cow.newImage(content)
 	}
 	return plainImage(slices.Clone(content)), nil
+}
+
+func (e *Engine) makeWindow(w *Window, size int) error {
+	if e.cow == nil {
+		w.b = make([]byte, size)
+		return nil
+	}
+	fd, err := unix.MemfdCreate("proa-window", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err == nil {
+		w.b, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	w.fd = fd
+	w.free = func() error {
+		if err := unix.Munmap(w.b); err != nil {
+			return err
+		}
+		return unix.Close(fd)
+	}
+	return nil
 }

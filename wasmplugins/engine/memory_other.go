@@ -15,3 +15,8 @@ func (e *Engine) newMemory(limit uint64) linearMemory { return &plainMemory{limi
 func (e *Engine) newImage(content []byte) (image, error) {
 	return plainImage(slices.Clone(content)), nil
 }
+
+func (e *Engine) makeWindow(w *Window, size int) error {
+	w.b = make([]byte, size)
+	return nil
+}

@@ -75,6 +75,8 @@ type ProgramConfig struct {
 	// Log gets the guest's output, line by line, after a call. It must not
 	// keep the line.
 	Log func(level Level, line []byte)
+	// Window is seen by all instances, where Warm places it; nil for none.
+	Window *Window
 	// Instances is how many calls run at once; default GOMAXPROCS.
 	Instances int
 }
@@ -91,6 +93,8 @@ type Program struct {
 
 	image   image    // of the memory; nil without snapshot
 	globals []uint64 // values of the snapshot
+	// windowAt is the place of the window, 0 for none.
+	windowAt uint32
 
 	slots  chan struct{} // one token for each running call
 	closed chan struct{}
@@ -125,6 +129,9 @@ func (e *Engine) Start(ctx context.Context, code *Code, c ProgramConfig) (*Progr
 	def(&c.Instances, runtime.GOMAXPROCS(0))
 	p := &Program{e: e, c: c, code: code, slots: make(chan struct{}, c.Instances), closed: make(chan struct{})}
 	p.done = sync.NewCond(&p.mu)
+	if c.Window != nil {
+		c.Window.refs.Add(1)
+	}
 	if err := p.start(ctx); err != nil {
 		p.free()
 		return nil, err
@@ -347,6 +354,11 @@ func (p *Program) free() {
 	if p.image != nil {
 		if err := p.image.close(); err != nil {
 			p.e.c.Log.Warn().Err(err).Str("plugin", p.c.Name).Msg("cannot free a memory image")
+		}
+	}
+	if p.c.Window != nil {
+		if err := p.c.Window.release(); err != nil {
+			p.e.c.Log.Warn().Err(err).Str("plugin", p.c.Name).Msg("cannot free a window")
 		}
 	}
 }

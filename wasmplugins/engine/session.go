@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// A Session is a use of one instance in several parts, with other work of the
+// host between them, for which the clock stands still: the scheduler asks a
+// guest several times about one pod. The guest keeps its state from part to
+// part, and its limits are for all of them together.
+//
+// It belongs to the goroutine that began it and keeps it on its thread until
+// End or Loosen.
+type Session struct {
+	p      *Program
+	i      *Instance
+	paused time.Time
+	loose  bool
+	err    error // the instance has failed
+	ended  bool
+}
+
+// Begin takes an instance that is in the program's first state, as Do does. The
+// caller must call End.
+func (p *Program) Begin(ctx context.Context, c Call) (*Session, error) {
+	select {
+	case p.slots <- struct{}{}:
+	default:
+		if err := p.wait(ctx, c.Deadline); err != nil {
+			return nil, err
+		}
+	}
+	i, err := p.take(ctx)
+	if err != nil {
+		<-p.slots
+		return nil, err
+	}
+	runtime.LockOSThread() // see Do
+	i.begin(ctx, c, p.c.Limits.Timeout, p.c.Limits.Fuel)
+	return &Session{p: p, i: i, paused: time.Now()}, nil
+}
+
+// Run calls f with the instance and returns what that took. After an error
+// every further call returns that error and does nothing.
+func (s *Session) Run(ctx context.Context, f func(i *Instance) error) (Usage, error) {
+	if s.err != nil {
+		return Usage{}, s.err
+	}
+	i := s.i
+	i.meter.ctx = ctx
+	i.meter.deadline = i.meter.deadline.Add(time.Since(s.paused))
+	before := i.meter.used()
+	s.err = ErrClosed // if f panics
+	s.err = f(i)
+	u := i.end()
+	i.out.b, i.out.parts = i.out.b[:0], i.out.parts[:0]
+	u.Fuel -= before
+	s.paused = time.Now()
+	return u, s.err
+}
+
+// Err is the error that ended the session, nil if it can go on.
+func (s *Session) Err() error { return s.err }
+
+// Loosen lets the session go on in other goroutines, one at a time. That makes
+// End slower.
+func (s *Session) Loosen() {
+	if s.loose {
+		return
+	}
+	s.loose = true
+	if s.i.linear != nil {
+		s.i.linear.loosen()
+	}
+	runtime.UnlockOSThread()
+}
+
+// End gives the instance back. Calling it again does nothing.
+func (s *Session) End() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	if s.err == nil {
+		s.err = ErrClosed
+	}
+	good := s.i.reset()
+	if !s.loose {
+		runtime.UnlockOSThread()
+	}
+	s.p.put(s.i, good)
+	<-s.p.slots
+}
