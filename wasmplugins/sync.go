@@ -120,7 +120,7 @@ func (h *Host) loadModule(ctx context.Context, m *pluginsv1.WasmModule, digest s
 		}
 		return s, err
 	}
-	s.abi = abi.Detect(code.Exports, code.Imports)
+	s.abi = abi.Detect(code.Exports, code.Imports, code.Sections)
 	if _, err := abi.ParseManifest(code.Sections[abi.ManifestSection]); err != nil {
 		s.problem = &problem{reasonInvalidModule, err.Error()}
 	} else if s.abi != abi.Native {

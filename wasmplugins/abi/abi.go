@@ -21,8 +21,6 @@ package abi
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // The exports.
@@ -38,36 +36,6 @@ const Version = 0x00010000
 
 // ManifestSection is the name of the custom section with the manifest.
 const ManifestSection = "proa.manifest"
-
-// The ABIs that Detect tells apart.
-const (
-	Native        = "proa/v1"
-	KubewardenABI = "kubewarden-wapc"
-	RegoABI       = "opa"
-	SchedulerABI  = "kube-scheduler-wasm"
-	Unknown       = ""
-)
-
-// Detect tells an ABI by a module's exported and imported functions. Only
-// Native can be run by this package's callers; the others are named so that a
-// user learns what is wrong.
-func Detect(exports map[string]string, imports []string) string {
-	has := func(name string) bool { _, ok := exports[name]; return ok }
-	from := func(module string) bool {
-		return slices.ContainsFunc(imports, func(i string) bool { return strings.HasPrefix(i, module+".") })
-	}
-	switch {
-	case has(ExportVersion):
-		return Native
-	case has("__guest_call") || from("wapc"):
-		return KubewardenABI
-	case has("opa_json_parse") || has("opa_eval"):
-		return RegoABI
-	case from("k8s.io/scheduler"):
-		return SchedulerABI
-	}
-	return Unknown
-}
 
 // A Manifest is what a module says of itself.
 type Manifest struct {

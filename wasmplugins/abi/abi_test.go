@@ -107,18 +107,32 @@ func TestDetect(t *testing.T) {
 		return m
 	}
 	for _, tc := range []struct {
-		exports map[string]string
-		imports []string
-		want    string
+		exports  map[string]string
+		imports  []string
+		metadata string
+		want     string
 	}{
-		{fn("proa_abi", "proa_admit"), nil, abi.Native},
-		{fn("__guest_call"), []string{"wapc.__guest_request"}, abi.KubewardenABI},
-		{fn("opa_json_parse", "eval"), []string{"env.opa_abort"}, abi.RegoABI},
-		{fn("filter"), []string{"k8s.io/scheduler.currentPod"}, abi.SchedulerABI},
-		{fn("main"), []string{"env.x"}, abi.Unknown},
+		{fn("proa_abi", "proa_admit"), nil, "", abi.Native},
+		{fn("__guest_call"), []string{"wapc.__guest_request"}, "", abi.KubewardenABI},
+		{fn("__guest_call"), []string{"wapc.__guest_request"}, `{"executionMode":"wasi"}`, abi.KubewardenABI},
+		{fn("opa_json_parse", "eval"), []string{"env.opa_abort"}, "", abi.RegoABI},
+		{fn("opa_json_parse", "eval"), nil, `{"executionMode":"opa"}`, abi.RegoABI},
+		{fn("opa_json_parse", "eval"), nil, `{"executionMode":"gatekeeper"}`, abi.GatekeeperABI},
+		{fn("opa_json_parse", "eval"), nil, `{"executionMode":7}`, abi.RegoABI},
+		{fn("filter"), []string{"k8s.io/scheduler.currentPod"}, "", abi.SchedulerABI},
+		{fn("_start"), []string{"k8s.io/api.nodeList"}, "", abi.SchedulerABI},
+		{fn("_start"), []string{"wasi_snapshot_preview1.fd_read"}, `{"executionMode":"wasi","mutating":true}`, abi.KubewardenWASI},
+		{fn("_start"), []string{"host.call"}, "", abi.KubewardenWASI},
+		{fn("_start"), []string{"kubewarden:javy/host.call"}, "", abi.KubewardenWASI},
+		{fn("_start"), []string{"wasi_snapshot_preview1.fd_read"}, "", abi.Unknown},
+		{fn("main"), []string{"env.x"}, "", abi.Unknown},
 	} {
-		if got := abi.Detect(tc.exports, tc.imports); got != tc.want {
-			t.Errorf("%v %v: %q, want %q", tc.exports, tc.imports, got, tc.want)
+		sections := map[string][]byte{}
+		if tc.metadata != "" {
+			sections[abi.KubewardenSection] = []byte(tc.metadata)
+		}
+		if got := abi.Detect(tc.exports, tc.imports, sections); got != tc.want {
+			t.Errorf("%v %v %s: %q, want %q", tc.exports, tc.imports, tc.metadata, got, tc.want)
 		}
 	}
 }

@@ -43,7 +43,13 @@ func (r *AdmissionRequest) Append(b []byte, phase string, settings []byte) []byt
 		b = append(b, `,"settings":`...)
 		b = append(b, settings...)
 	}
-	b = append(b, `,"request":{"uid":`...)
+	b = append(b, `,"request":`...)
+	return append(r.AppendRequest(b), '}')
+}
+
+// AppendRequest appends the AdmissionRequest alone.
+func (r *AdmissionRequest) AppendRequest(b []byte) []byte {
+	b = append(b, `{"uid":`...)
 	b = quote(b, r.UID)
 	b = append(b, `,"kind":{"group":`...)
 	b = quote(b, r.Group)
@@ -89,7 +95,7 @@ func (r *AdmissionRequest) Append(b []byte, phase string, settings []byte) []byt
 	b = raw(b, "options", r.Options)
 	b = raw(b, "object", r.Object)
 	b = raw(b, "oldObject", r.OldObject)
-	return append(b, "}}"...)
+	return append(b, '}')
 }
 
 func field(b []byte, key, value string) []byte {

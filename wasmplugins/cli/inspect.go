@@ -30,7 +30,7 @@ func inspectCommand() *cobra.Command {
 			row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
 			row("digest", code.Digest)
 			row("size", fmt.Sprintf("%d bytes", code.Size))
-			row("abi", cmp.Or(abi.Detect(code.Exports, code.Imports), "unknown"))
+			row("abi", cmp.Or(abi.Detect(code.Exports, code.Imports, code.Sections), "unknown"))
 			row("memory at first", fmt.Sprintf("%d KiB", code.MemoryMin>>10))
 			row("reset between calls", map[bool]string{false: "by restoring its memory", true: "by a new instance: it changes tables or segments"}[code.HiddenState])
 			row("compiled in", code.CompileTime)
