@@ -22,8 +22,9 @@ const HostModule = "proa"
 
 // hostCalls is the state of the capabilities during one use.
 type hostCalls struct {
-	calls, bytes int
-	reply        []byte
+	calls []string
+	bytes int
+	reply []byte
 }
 
 func proaImports() []Import {
@@ -61,11 +62,22 @@ func (i *Instance) argument(ptr, n uint64) []byte {
 }
 
 func (i *Instance) capability(op string, request []byte) int32 {
+	reply, err := i.ask(op, request)
+	if err != nil {
+		i.host.reply = []byte(err.Error())
+		return -1 - int32(len(i.host.reply))
+	}
+	i.host.reply = reply
+	return int32(len(reply))
+}
+
+// ask calls a capability. Its errors are for the guest.
+func (i *Instance) ask(op string, request []byte) ([]byte, error) {
 	l := i.p.c.Limits
 	if i.p.c.Capability == nil {
 		i.stop(CapabilityDenied, fmt.Sprintf("called %q, which is not granted", op))
 	}
-	if i.host.calls++; i.host.calls > l.HostCalls {
+	if i.host.calls = append(i.host.calls, op); len(i.host.calls) > l.HostCalls {
 		i.stop(CapabilityDenied, fmt.Sprintf("made more than %d host calls", l.HostCalls))
 	}
 	reply, err := i.p.c.Capability(i.meter.ctx, op, request)
@@ -73,14 +85,12 @@ func (i *Instance) capability(op string, request []byte) int32 {
 		if ReasonOf(err) == CapabilityDenied {
 			i.stop(CapabilityDenied, err.Error())
 		}
-		i.host.reply = []byte(err.Error())
-		return -1 - int32(len(i.host.reply))
+		return nil, err
 	}
 	if i.host.bytes += len(reply); i.host.bytes > l.HostBytes {
 		i.stop(CapabilityDenied, fmt.Sprintf("host calls answered with more than %d bytes", l.HostBytes))
 	}
-	i.host.reply = reply
-	return int32(len(reply))
+	return reply, nil
 }
 
 // randomness is the same for the same request and the same code.

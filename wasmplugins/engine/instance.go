@@ -29,13 +29,19 @@ type Instance struct {
 	globals []api.MutableGlobal
 	exports []api.Function
 	stack   [8]uint64
+	nested  []api.Function // for Nested, made when wanted
+	nesting bool           // within Nested
 
-	meter  meter
-	out    output
-	random randomness
-	host   hostCalls
-	wall   time.Time
-	broken bool // must be replaced
+	// State is for the adapter, during one use.
+	State any
+
+	meter   meter
+	out     output
+	random  randomness
+	host    hostCalls
+	streams streams
+	wall    time.Time
+	broken  bool // must be replaced
 }
 
 // newInstance makes an instance. Without a snapshot it is initialised and
@@ -98,6 +104,9 @@ func (i *Instance) bind(mod api.Module) {
 // warm initialises a module the way its kind wants, then as the adapter does.
 func (i *Instance) warm() error {
 	for _, name := range []string{"_initialize", "_start"} {
+		if i.p.c.Command && name == "_start" {
+			break // each call is a run of it
+		}
 		if f := i.mod.ExportedFunction(name); f != nil {
 			if _, err := i.call(name, f); err != nil {
 				return err
@@ -152,6 +161,8 @@ func (i *Instance) begin(ctx context.Context, c Call, timeout time.Duration, uni
 	}
 	i.random = randomness{seed: c.Seed}
 	i.host = hostCalls{}
+	i.streams.begin(c)
+	i.State = nil
 	i.out.reset(i.p.c.Limits.Log)
 	if i.linear != nil {
 		i.linear.refused()
@@ -162,7 +173,7 @@ func (i *Instance) begin(ctx context.Context, c Call, timeout time.Duration, uni
 // end hands the output over.
 func (i *Instance) end() Usage {
 	i.out.flush(i.p.c.Log)
-	u := Usage{Fuel: i.meter.used()}
+	u := Usage{Fuel: i.meter.used(), HostCalls: i.host.calls}
 	if i.memory != nil {
 		u.Memory = int64(i.memory.Size())
 	}

@@ -72,6 +72,9 @@ type ProgramConfig struct {
 	Warm func(i *Instance) error
 	// Capability answers the guest's proa.call; nil grants nothing.
 	Capability func(ctx context.Context, operation string, request []byte) ([]byte, error)
+	// Command says that the guest's _start is not for the start of an instance:
+	// the adapter calls it, with what the guest reads in Call.
+	Command bool
 	// Log gets the guest's output, line by line, after a call. It must not
 	// keep the line.
 	Log func(level Level, line []byte)
@@ -115,12 +118,21 @@ type Call struct {
 	// Deadline, if set, ends the call even if its own timeout is later: a
 	// request may have a budget for all its plugins.
 	Deadline time.Time
+	// Args are the guest's arguments and Stdin is its standard input.
+	Args  []string
+	Stdin []byte
+	// Stdout, if above zero, keeps the standard output apart from the log, for
+	// Instance.Output; a guest that writes more bytes than that is stopped.
+	Stdout int
 }
 
 // A Usage is what a call took.
 type Usage struct {
 	Fuel   int64
 	Memory int64 // bytes of linear memory at the end
+	// HostCalls are the operations of capabilities that were asked for, in
+	// order.
+	HostCalls []string
 }
 
 // Start links a code and makes its first instance. The errors are *Error.
