@@ -22,7 +22,8 @@ var mayImport = map[string][]string{
 	"api":            {"api/plugins/v1"},
 	"api/plugins/v1": {},
 	"api/defaulting": {"api", "api/plugins/v1"},
-	"api/validation": {"api", "api/plugins/v1"},
+	"api/expression": {},
+	"api/validation": {"api", "api/plugins/v1", "api/expression"},
 	"api/table":      {"api", "api/plugins/v1"},
 
 	"storage":             {},
@@ -39,11 +40,12 @@ var mayImport = map[string][]string{
 	"httpapi/authn":         {"api", "httpapi/request", "httpapi/pki"},
 	"httpapi/authz":         {"api", "httpapi/request"},
 	"httpapi/admission":     {"api", "httpapi/request"},
-	"httpapi/admission/...": {"api", "api/plugins/v1", "httpapi/request", "httpapi/admission", "httpapi/admission/..."},
+	"httpapi/admission/...": {"api", "api/plugins/v1", "api/expression", "httpapi/request", "httpapi/admission", "httpapi/admission/..."},
 	"httpapi/dynamic":       {"api", "api/...", "openapi", "storage", "storage/memory", "httpapi/request"},
 	"httpapi/dynamic/crd":   {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/dynamic"},
+	"httpapi/review":        {"api", "httpapi/request", "httpapi/authn", "httpapi/authz"},
 	"httpapi/registry":      {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/admission"},
-	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/admission/...", "httpapi/registry", "httpapi/dynamic"},
+	"httpapi":               {"api", "api/...", "openapi", "storage", "httpapi/request", "httpapi/authn", "httpapi/authz", "httpapi/admission", "httpapi/admission/...", "httpapi/review", "httpapi/registry", "httpapi/dynamic"},
 
 	// The client is the one leaf below httpapi that the client side may use.
 	"httpapi/client":       {"api"},

@@ -59,9 +59,11 @@ func matches(path string, paths, trees []string) bool {
 // certificates, and nodes to renew theirs.
 type Join struct{}
 
+const joinPath = "/proa/v1/join"
+
 // Authorize allows or has no opinion.
 func (Join) Authorize(_ context.Context, u *request.User, i *request.Info) (Decision, string, error) {
-	if i.Resource != nil || i.Verb != "post" || i.Path != "/proa/v1/join" {
+	if i.Resource != nil || i.Verb != "post" || i.Path != joinPath {
 		return NoOpinion, "", nil
 	}
 	if u.InGroup(request.Bootstrappers) || u.InGroup(request.Nodes) {

@@ -24,3 +24,22 @@ func (u *User) NodeName() (string, bool) {
 	name, ok := strings.CutPrefix(u.Name, NodeUserPrefix)
 	return name, ok && name != "" && u.InGroup(Nodes)
 }
+
+// serviceAccountPrefix comes before the namespace and the name of a service
+// account in its user name.
+const serviceAccountPrefix = "system:serviceaccount:"
+
+// ServiceAccountUser returns the user name of a service account.
+func ServiceAccountUser(namespace, name string) string {
+	return serviceAccountPrefix + namespace + ":" + name
+}
+
+// ServiceAccountOf returns the service account that a user name is of.
+func ServiceAccountOf(user string) (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(user, serviceAccountPrefix)
+	if !ok {
+		return "", "", false
+	}
+	namespace, name, ok = strings.Cut(rest, ":")
+	return namespace, name, ok && namespace != "" && name != "" && !strings.Contains(name, ":")
+}
