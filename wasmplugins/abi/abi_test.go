@@ -36,6 +36,16 @@ func TestAppendIsAnAdmissionRequest(t *testing.T) {
 		string(q.Object.Raw) != `{"a":1}` || string(q.OldObject.Raw) != `{"a":0}` || string(q.Options.Raw) != `{"kind":"UpdateOptions"}` {
 		t.Errorf("got %+v from %s", got, b)
 	}
+	// Alone it has all fields that the API server sends to a webhook.
+	d = json.NewDecoder(bytes.NewReader(r.AppendRequest(nil)))
+	d.DisallowUnknownFields()
+	q = admissionv1.AdmissionRequest{}
+	if err := d.Decode(&q); err != nil {
+		t.Fatal(err)
+	}
+	if q.RequestKind == nil || *q.RequestKind != q.Kind || q.RequestResource == nil || *q.RequestResource != q.Resource || q.RequestSubResource != "status" || string(q.Object.Raw) != `{"a":1}` {
+		t.Errorf("got %+v", q)
+	}
 }
 
 func TestParseAdmissionReply(t *testing.T) {

@@ -44,24 +44,20 @@ func (r *AdmissionRequest) Append(b []byte, phase string, settings []byte) []byt
 		b = append(b, settings...)
 	}
 	b = append(b, `,"request":`...)
-	return append(r.AppendRequest(b), '}')
+	return append(r.append(b, false), '}')
 }
 
-// AppendRequest appends the AdmissionRequest alone.
-func (r *AdmissionRequest) AppendRequest(b []byte) []byte {
+// AppendRequest appends the AdmissionRequest alone, as webhooks and the guests
+// of foreign ABIs expect it: with the kind and the resource twice, as they are
+// and as they were requested.
+func (r *AdmissionRequest) AppendRequest(b []byte) []byte { return r.append(b, true) }
+
+func (r *AdmissionRequest) append(b []byte, twice bool) []byte {
 	b = append(b, `{"uid":`...)
 	b = quote(b, r.UID)
-	b = append(b, `,"kind":{"group":`...)
-	b = quote(b, r.Group)
-	b = field(b, "version", r.Version)
-	b = field(b, "kind", r.Kind)
-	b = append(b, `},"resource":{"group":`...)
-	b = quote(b, r.ResourceGroup)
-	b = field(b, "version", r.ResourceVersion)
-	b = field(b, "resource", r.Resource)
-	b = append(b, '}')
-	if r.SubResource != "" {
-		b = field(b, "subResource", r.SubResource)
+	b = r.what(b, "kind", "resource", "subResource")
+	if twice {
+		b = r.what(b, "requestKind", "requestResource", "requestSubResource")
 	}
 	if r.Name != "" {
 		b = field(b, "name", r.Name)
@@ -96,6 +92,23 @@ func (r *AdmissionRequest) AppendRequest(b []byte) []byte {
 	b = raw(b, "object", r.Object)
 	b = raw(b, "oldObject", r.OldObject)
 	return append(b, '}')
+}
+
+// what appends the kind and the resource under the given keys.
+func (r *AdmissionRequest) what(b []byte, kind, resource, subResource string) []byte {
+	b = append(append(append(b, `,"`...), kind...), `":{"group":`...)
+	b = quote(b, r.Group)
+	b = field(b, "version", r.Version)
+	b = field(b, "kind", r.Kind)
+	b = append(append(append(b, `},"`...), resource...), `":{"group":`...)
+	b = quote(b, r.ResourceGroup)
+	b = field(b, "version", r.ResourceVersion)
+	b = field(b, "resource", r.Resource)
+	b = append(b, '}')
+	if r.SubResource != "" {
+		b = field(b, subResource, r.SubResource)
+	}
+	return b
 }
 
 func field(b []byte, key, value string) []byte {
