@@ -1,0 +1,58 @@
+// Package guests_test builds the examples in every language that there is a kit
+// for, and holds each against the same cases.
+package guests_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/proa-project/proa/wasmplugins/cli"
+	. "github.com/proa-project/proa/wasmplugins/wasmtest"
+)
+
+const examples = "../../examples/plugins"
+
+// languages are the folders of an example and how each is built.
+var languages = []struct {
+	dir   string
+	build func(testing.TB, string) []byte
+}{{".", BuildGo}, {"rust", BuildRust}, {"assemblyscript", BuildAssemblyScript}, {"c", BuildC}}
+
+func TestExamples(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, name := range []string{"require-limits", "inject-sidecar"} {
+		for _, lang := range languages {
+			t.Run(name+"/"+lang.dir, func(t *testing.T) {
+				wasm := lang.build(t, filepath.Join(examples, name, lang.dir))
+				file := filepath.Join(t.TempDir(), "plugin.wasm")
+				if err := os.WriteFile(file, wasm, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				cases := filepath.Join(examples, name, "cases.yaml")
+				out, err := proa(t, "test", file, cases)
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				if testing.Verbose() && err == nil {
+					out, err = proa(t, "bench", file, cases, "--for", "50ms")
+					t.Logf("%d bytes, %v\n%s", len(wasm), err, out)
+				}
+			})
+		}
+	}
+}
+
+// proa runs a subcommand of "proa plugin".
+func proa(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	c := cli.Command()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SetArgs(args)
+	c.SilenceUsage = true
+	err := c.ExecuteContext(t.Context())
+	return out.String(), err
+}
