@@ -46,7 +46,16 @@ func (s *Scheduler) attempt(ctx context.Context, e *queue.Entry) {
 		}
 	}
 	s.queue.Done(e)
-	s.submit(ctx, func() { s.bind(ctx, e, profile, result.Node, start) })
+	bind := func(permitted error) { s.bind(ctx, e, profile, result.Node, start, permitted) }
+	if len(profile.Permit) == 0 {
+		s.submit(ctx, func() { bind(nil) })
+		return
+	}
+	// Pods that wait for each other must not keep a worker busy.
+	s.waiting.Go(func() {
+		err := s.permitted(ctx, profile, pod, result.Node)
+		s.submit(ctx, func() { bind(err) })
+	})
 }
 
 func (s *Scheduler) unreserve(ctx context.Context, plugins []framework.ReservePlugin, pod *framework.PodInfo, node string) {

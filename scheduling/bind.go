@@ -17,8 +17,9 @@ import (
 // errElsewhere is the end of a binding that somebody else has made.
 var errElsewhere = errors.New("pod is bound to another node")
 
-// bind takes an assumed pod through Permit, PreBind, Bind and PostBind.
-func (s *Scheduler) bind(ctx context.Context, e *queue.Entry, profile *framework.Profile, node string, start time.Time) {
+// bind takes an assumed pod through PreBind, Bind and PostBind, unless it was
+// not permitted.
+func (s *Scheduler) bind(ctx context.Context, e *queue.Entry, profile *framework.Profile, node string, start time.Time, permitted error) {
 	pod := e.Pod
 	// A binding that has begun gets a little time when the scheduler stops.
 	bctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
@@ -28,7 +29,7 @@ func (s *Scheduler) bind(ctx context.Context, e *queue.Entry, profile *framework
 			cancel()
 		}
 	})()
-	err := s.permitted(ctx, profile, pod, node)
+	err := permitted
 	if err == nil {
 		err = s.bound(bctx, profile, pod, node)
 	}

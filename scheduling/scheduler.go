@@ -1,10 +1,12 @@
 package scheduling
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +32,8 @@ type Config struct {
 	// Profiles are what pods may name in spec.schedulerName, default
 	// DefaultProfile. Pods that name none of them are left alone.
 	Profiles []*framework.Profile
+	// Extra are plugins that come and go; nil is none.
+	Extra Extra
 	// Workers is how many bindings and status writes may be under way at one
 	// time, default 32.
 	Workers int
@@ -41,8 +45,7 @@ type Config struct {
 type Scheduler struct {
 	cfg      Config
 	log      zerolog.Logger
-	profiles map[string]*framework.Profile
-	interest framework.Event // what may move an unschedulable pod
+	profiles atomic.Pointer[profiles]
 	pods     *informers.Informer[*corev1.Pod]
 	nodes    *informers.Informer[*corev1.Node]
 	client   *client.Client[*corev1.Pod]
@@ -51,6 +54,7 @@ type Scheduler struct {
 	queue    *queue.Queue
 	metrics  *metrics
 	jobs     chan func()
+	waiting  sync.WaitGroup // for a Permit plugin
 
 	snapshot framework.Snapshot  // of the loop
 	work     framework.Workspace // of the loop
@@ -79,30 +83,38 @@ func New(cfg Config) (*Scheduler, error) {
 		cfg.Profiles = []*framework.Profile{DefaultProfile()}
 	}
 	s := &Scheduler{
-		cfg:      cfg,
-		log:      cfg.Log,
-		profiles: make(map[string]*framework.Profile),
-		pods:     informers.For[*corev1.Pod](cfg.Factory),
-		nodes:    informers.For[*corev1.Node](cfg.Factory),
-		client:   client.For[*corev1.Pod](cfg.REST),
-		events:   event.NewRecorder(cfg.REST, DefaultName, cfg.Identity, cfg.Log),
-		cache:    newCache(),
-		jobs:     make(chan func(), cfg.Workers),
+		cfg:    cfg,
+		log:    cfg.Log,
+		pods:   informers.For[*corev1.Pod](cfg.Factory),
+		nodes:  informers.For[*corev1.Node](cfg.Factory),
+		client: client.For[*corev1.Pod](cfg.REST),
+		events: event.NewRecorder(cfg.REST, DefaultName, cfg.Identity, cfg.Log),
+		cache:  newCache(),
+		jobs:   make(chan func(), cfg.Workers),
 	}
+	seen := make(map[string]bool)
 	for _, p := range cfg.Profiles {
-		if s.profiles[p.Name] != nil {
+		if seen[p.Name] {
 			return nil, fmt.Errorf("scheduler: profile %q is there twice", p.Name)
 		}
-		s.profiles[p.Name] = p
-		s.interest |= p.Interest()
+		seen[p.Name] = true
 	}
+	s.profiles.Store(s.makeProfiles(nil, nil))
 	var err error
 	if s.metrics, err = newMetrics(cfg.Metrics, func() *queue.Queue { return s.queue }, s.cache); err != nil {
 		return nil, fmt.Errorf("scheduler: register metrics: %w", err)
 	}
-	cfg.Queue.Admit = func(pod *corev1.Pod) (*framework.Rejection, string) { return s.profileOf(pod).Admit(pod) }
+	// A profile may go while its pods are in the queue; an attempt then drops
+	// them.
+	cfg.Queue.Admit = func(pod *corev1.Pod) (*framework.Rejection, string) {
+		if p := s.profileOf(pod); p != nil {
+			return p.Admit(pod)
+		}
+		return nil, ""
+	}
 	cfg.Queue.Helps = func(pod *framework.PodInfo, by []string, c framework.Change) bool {
-		return s.profileOf(pod.Pod).Helps(pod, by, c)
+		p := s.profileOf(pod.Pod)
+		return p == nil || p.Helps(pod, by, c)
 	}
 	cfg.Queue.Moved = func(to queue.Place, event string) {
 		if to != queue.Gone {
@@ -115,17 +127,25 @@ func New(cfg Config) (*Scheduler, error) {
 
 // profileOf returns the profile of a pod, nil if it is another scheduler's.
 func (s *Scheduler) profileOf(pod *corev1.Pod) *framework.Profile {
-	name := pod.Spec.SchedulerName
-	if name == "" {
-		name = DefaultName
-	}
-	return s.profiles[name]
+	return s.profiles.Load().byName[schedulerName(pod)]
 }
+
+func schedulerName(pod *corev1.Pod) string { return cmp.Or(pod.Spec.SchedulerName, DefaultName) }
 
 // Run schedules until ctx is done, waits for all that it has begun, and returns
 // ctx's error. It can be called once. The factory must be running, or be run
 // meanwhile.
 func (s *Scheduler) Run(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	if s.cfg.Extra != nil {
+		defer s.cfg.Extra.Subscribe(func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})()
+		s.profiles.Store(s.makeProfiles(s.cfg.Extra.Plugins(), nil))
+	}
 	nodes := s.nodes.AddHandler(s.nodeHandler())
 	defer nodes.Remove()
 	if err := nodes.WaitForSync(ctx); err != nil {
@@ -142,6 +162,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { s.events.Run(ctx) }) //nolint:errcheck // ends with ctx only
 	wg.Go(func() { s.confirm(ctx) })
+	wg.Go(func() { s.follow(ctx, changed) })
 	s.log.Debug().Msg("scheduler started")
 	for {
 		e, err := s.queue.Pop(ctx)
@@ -150,6 +171,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		s.attempt(ctx, e)
 	}
+	s.waiting.Wait()
 	wg.Wait()
 	return ctx.Err()
 }

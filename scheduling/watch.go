@@ -65,7 +65,7 @@ func (s *Scheduler) podGone(pod *corev1.Pod) {
 
 // move tells the queue of a change that some plugin cares about.
 func (s *Scheduler) move(c framework.Change) {
-	if c.Event&s.interest != 0 {
+	if c.Event&s.profiles.Load().interest != 0 {
 		s.queue.Move(c)
 	}
 }

@@ -31,7 +31,8 @@ type PluginScore struct {
 // node, and the scores of those that all let pass. Nodes are in the order of
 // their indices.
 func Explain(s *Snapshot, pod *PodInfo, p *Profile) (*Explanation, error) {
-	c := &Cycle{Snapshot: s, Pod: pod}
+	c := &Cycle{Snapshot: s, Pod: pod, Profile: p}
+	defer c.end(false)
 	all := s.Indices()
 	e := &Explanation{Nodes: make([]NodeExplanation, len(all))}
 	row := make(map[int32]*NodeExplanation, len(all))

@@ -18,6 +18,31 @@ type Plugin interface {
 	Name() string
 }
 
+// A Point is an extension point.
+type Point string
+
+// The points that a PartialPlugin may serve. NormalizeScore goes with Score,
+// and Unreserve with Reserve.
+const (
+	PointPreFilter  Point = "PreFilter"
+	PointFilter     Point = "Filter"
+	PointPostFilter Point = "PostFilter"
+	PointPreScore   Point = "PreScore"
+	PointScore      Point = "Score"
+	PointReserve    Point = "Reserve"
+	PointPermit     Point = "Permit"
+	PointPreBind    Point = "PreBind"
+	PointBind       Point = "Bind"
+	PointPostBind   Point = "PostBind"
+)
+
+// A PartialPlugin implements the interfaces of points that it does not serve:
+// what it does is known at run time only.
+type PartialPlugin interface {
+	Plugin
+	Serves(p Point) bool
+}
+
 // A Rejection says why a pod, or a node for a pod, is refused. It never
 // changes.
 type Rejection struct {
@@ -146,29 +171,52 @@ type PostBindPlugin interface {
 type Cycle struct {
 	Snapshot *Snapshot
 	Pod      *PodInfo
-	state    []entry
+	// Profile is what the pod is scheduled by.
+	Profile *Profile
+	state   []entry
+	enders  []Ender
 }
 
 type entry struct {
-	key   Plugin
+	key   any
 	value any
 }
 
-// SetState keeps a value for the plugin's later calls in this attempt.
-func (c *Cycle) SetState(p Plugin, v any) {
+// An Ender has something to give back when an attempt is over.
+type Ender interface {
+	// EndCycle is called once, on the goroutine of the attempt. placed says
+	// that a node was chosen.
+	EndCycle(placed bool)
+}
+
+// OnEnd has e told when no plugin will be called in this attempt any more, the
+// last that asked first.
+func (c *Cycle) OnEnd(e Ender) { c.enders = append(c.enders, e) }
+
+func (c *Cycle) end(placed bool) {
+	for _, e := range slices.Backward(c.enders) {
+		e.EndCycle(placed)
+	}
+	clear(c.enders)
+	c.enders = c.enders[:0]
+}
+
+// SetState keeps a value for later calls in this attempt. The key is the plugin
+// or something else that only those who are to find the value have.
+func (c *Cycle) SetState(key, v any) {
 	for i := range c.state {
-		if c.state[i].key == p {
+		if c.state[i].key == key {
 			c.state[i].value = v
 			return
 		}
 	}
-	c.state = append(c.state, entry{p, v})
+	c.state = append(c.state, entry{key, v})
 }
 
-// State returns what the plugin kept, or nil.
-func (c *Cycle) State(p Plugin) any {
+// State returns what was kept under the key, or nil.
+func (c *Cycle) State(key any) any {
 	for i := range c.state {
-		if c.state[i].key == p {
+		if c.state[i].key == key {
 			return c.state[i].value
 		}
 	}

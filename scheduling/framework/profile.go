@@ -28,6 +28,7 @@ type Profile struct {
 	PostBind   []PostBindPlugin
 	Enqueue    []EnqueuePlugin
 
+	enabled []Enabled
 	filters []filterSlot
 	scores  []scoreSlot
 	signers []SignPlugin // nil unless all of the above are
@@ -50,7 +51,7 @@ type scoreSlot struct {
 // NewProfile sorts plugins, which stand in call order, into extension points.
 // Two plugins of one name, or a negative weight, are an error.
 func NewProfile(name string, plugins ...Enabled) (*Profile, error) {
-	p := &Profile{Name: name}
+	p := &Profile{Name: name, enabled: plugins}
 	seen := make(map[string]bool)
 	for _, e := range plugins {
 		if e.Weight < 0 {
@@ -69,26 +70,48 @@ func NewProfile(name string, plugins ...Enabled) (*Profile, error) {
 	return p, nil
 }
 
+// With returns a profile of the name with the plugins of p and then more.
+func (p *Profile) With(name string, more ...Enabled) (*Profile, error) {
+	return NewProfile(name, append(slices.Clip(p.enabled), more...)...)
+}
+
+// Same reports whether the profiles do the same: the same plugins, in one order
+// and with the same weights.
+func (p *Profile) Same(o *Profile) bool {
+	return p.Name == o.Name && slices.Equal(p.enabled, o.enabled)
+}
+
 func (p *Profile) add(e Enabled) {
-	pre, hasPre := e.Plugin.(PreFilterPlugin)
-	filter, hasFilter := e.Plugin.(FilterPlugin)
-	if hasPre || hasFilter {
+	pre := at[PreFilterPlugin](e.Plugin, PointPreFilter)
+	filter := at[FilterPlugin](e.Plugin, PointFilter)
+	if pre != nil || filter != nil {
 		p.filters = append(p.filters, filterSlot{e.Plugin, pre, filter})
 	}
-	if score, ok := e.Plugin.(ScorePlugin); ok {
+	if score := at[ScorePlugin](e.Plugin, PointScore); score != nil {
 		slot := scoreSlot{score: score, weight: max(e.Weight, 1)}
-		slot.pre, _ = e.Plugin.(PreScorePlugin)
+		slot.pre = at[PreScorePlugin](e.Plugin, PointPreScore)
 		slot.normalize, _ = e.Plugin.(NormalizePlugin)
 		p.scores = append(p.scores, slot)
 	}
-	p.PreEnqueue = appendIf(p.PreEnqueue, e.Plugin)
-	p.PostFilter = appendIf(p.PostFilter, e.Plugin)
-	p.Reserve = appendIf(p.Reserve, e.Plugin)
-	p.Permit = appendIf(p.Permit, e.Plugin)
-	p.PreBind = appendIf(p.PreBind, e.Plugin)
-	p.Bind = appendIf(p.Bind, e.Plugin)
-	p.PostBind = appendIf(p.PostBind, e.Plugin)
-	p.Enqueue = appendIf(p.Enqueue, e.Plugin)
+	p.PreEnqueue = appendIf(p.PreEnqueue, e.Plugin, "")
+	p.PostFilter = appendIf(p.PostFilter, e.Plugin, PointPostFilter)
+	p.Reserve = appendIf(p.Reserve, e.Plugin, PointReserve)
+	p.Permit = appendIf(p.Permit, e.Plugin, PointPermit)
+	p.PreBind = appendIf(p.PreBind, e.Plugin, PointPreBind)
+	p.Bind = appendIf(p.Bind, e.Plugin, PointBind)
+	p.PostBind = appendIf(p.PostBind, e.Plugin, PointPostBind)
+	p.Enqueue = appendIf(p.Enqueue, e.Plugin, "")
+}
+
+// at returns the plugin as what serves the point, or nil. "" is a point that
+// who implements it serves.
+func at[T any](p Plugin, point Point) T {
+	t, _ := p.(T)
+	if partial, ok := p.(PartialPlugin); ok && point != "" && !partial.Serves(point) {
+		var none T
+		return none
+	}
+	return t
 }
 
 // allSigners returns the plugins of Filter and Score if all of them sign.
@@ -113,8 +136,8 @@ func (p *Profile) allSigners() []SignPlugin {
 	return signers
 }
 
-func appendIf[T any](list []T, p Plugin) []T {
-	if t, ok := p.(T); ok {
+func appendIf[T any](list []T, p Plugin, point Point) []T {
+	if t := at[T](p, point); any(t) != nil {
 		return append(list, t)
 	}
 	return list

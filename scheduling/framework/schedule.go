@@ -47,8 +47,15 @@ func Schedule(s *Snapshot, pod *PodInfo, p *Profile, w *Workspace) (Result, *Dia
 	if w == nil {
 		w = new(Workspace)
 	}
-	w.cycle = Cycle{Snapshot: s, Pod: pod, state: w.cycle.state[:0]}
-	defer w.release()
+	w.cycle = Cycle{Snapshot: s, Pod: pod, Profile: p, state: w.cycle.state[:0], enders: w.cycle.enders[:0]}
+	placed := false
+	defer func() { w.release(placed) }()
+	r, d, err := w.schedule(s, p)
+	placed = err == nil && d == nil
+	return r, d, err
+}
+
+func (w *Workspace) schedule(s *Snapshot, p *Profile) (Result, *Diagnosis, error) {
 	if s.Len() == 0 {
 		return Result{}, &Diagnosis{}, nil
 	}
@@ -83,7 +90,8 @@ func Schedule(s *Snapshot, pod *PodInfo, p *Profile, w *Workspace) (Result, *Dia
 // PostFilter asks the profile's PostFilter plugins, after Schedule returned the
 // diagnosis, for a node that will become free. It completes the diagnosis.
 func PostFilter(s *Snapshot, pod *PodInfo, p *Profile, d *Diagnosis) (node string, err error) {
-	c := &Cycle{Snapshot: s, Pod: pod}
+	c := &Cycle{Snapshot: s, Pod: pod, Profile: p}
+	defer func() { c.end(false) }()
 	for _, plugin := range p.PostFilter {
 		name, message, err := plugin.PostFilter(c, d)
 		if err != nil {
@@ -98,9 +106,10 @@ func PostFilter(s *Snapshot, pod *PodInfo, p *Profile, d *Diagnosis) (node strin
 }
 
 // release lets go of what the attempt held.
-func (w *Workspace) release() {
+func (w *Workspace) release(placed bool) {
+	w.cycle.end(placed)
 	clear(w.cycle.state)
-	w.cycle = Cycle{state: w.cycle.state[:0]}
+	w.cycle = Cycle{state: w.cycle.state[:0], enders: w.cycle.enders}
 	clear(w.vetoes.rejections)
 }
 
