@@ -3,6 +3,7 @@ package api
 import (
 	"sync"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -31,6 +32,7 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 		autoscalingv1.AddToScheme,
 		policyv1.AddToScheme,
 		authenticationv1.AddToScheme,
+		admissionregistrationv1.AddToScheme,
 		pluginsv1.AddToScheme,
 		metav1.AddMetaToScheme,
 	} {

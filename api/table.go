@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -215,6 +216,49 @@ func rows() []*Resource {
 				"type":                      "type",
 			},
 			CreateOnUpdate: true, UnconditionalUpdate: true,
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingAdmissionPolicy", Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy",
+			Categories: []string{"api-extensions"}, Verbs: allVerbs,
+			Storage: "/registry/mutatingadmissionpolicies/",
+			New:     func() Object { return &admissionregistrationv1.MutatingAdmissionPolicy{} },
+			NewList: func() runtime.Object { return &admissionregistrationv1.MutatingAdmissionPolicyList{} },
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingAdmissionPolicyBinding", Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding",
+			Categories: []string{"api-extensions"}, Verbs: allVerbs,
+			Storage: "/registry/mutatingadmissionpolicybindings/",
+			New:     func() Object { return &admissionregistrationv1.MutatingAdmissionPolicyBinding{} },
+			NewList: func() runtime.Object { return &admissionregistrationv1.MutatingAdmissionPolicyBindingList{} },
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "MutatingWebhookConfiguration", Plural: "mutatingwebhookconfigurations", Singular: "mutatingwebhookconfiguration",
+			Categories: []string{"api-extensions"}, Verbs: allVerbs,
+			Storage: "/registry/mutatingwebhookconfigurations/",
+			New:     func() Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} },
+			NewList: func() runtime.Object { return &admissionregistrationv1.MutatingWebhookConfigurationList{} },
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingAdmissionPolicy", Plural: "validatingadmissionpolicies", Singular: "validatingadmissionpolicy",
+			Categories: []string{"api-extensions"}, Verbs: allVerbs,
+			Storage:      "/registry/validatingadmissionpolicies/",
+			New:          func() Object { return &admissionregistrationv1.ValidatingAdmissionPolicy{} },
+			NewList:      func() runtime.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyList{} },
+			Subresources: []Subresource{status},
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingAdmissionPolicyBinding", Plural: "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding",
+			Categories: []string{"api-extensions"}, Verbs: allVerbs,
+			Storage: "/registry/validatingadmissionpolicybindings/",
+			New:     func() Object { return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{} },
+			NewList: func() runtime.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{} },
+		},
+		{
+			Group: admissionregistrationv1.GroupName, Version: "v1", Kind: "ValidatingWebhookConfiguration", Plural: "validatingwebhookconfigurations", Singular: "validatingwebhookconfiguration",
+			Categories: []string{"api-extensions"}, Verbs: allVerbs,
+			Storage: "/registry/validatingwebhookconfigurations/",
+			New:     func() Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} },
+			NewList: func() runtime.Object { return &admissionregistrationv1.ValidatingWebhookConfigurationList{} },
 		},
 		{
 			Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases", Singular: "lease",

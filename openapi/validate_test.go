@@ -166,6 +166,7 @@ func TestValidate_faults(t *testing.T) {
 // required are the pointers and lists that random objects may lack.
 var required = []string{ // a constant in all but name
 	"selector", "containers", "monitors", "secretRef", "nodeSelectorTerms", "priority", "phases", "rules",
+	"sideEffects", "admissionReviewVersions", "resources", "verbs", "signature",
 }
 
 // TestValidate_random validates objects of all kinds that are filled at

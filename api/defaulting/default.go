@@ -35,6 +35,8 @@ func Default(obj runtime.Object) {
 		plugin(o)
 	case *pluginsv1.PolicyScan:
 		fill(&o.Spec.Limit, 10_000)
+	default:
+		admission(o)
 	}
 }
 

@@ -64,7 +64,7 @@ func moreReads(r *api.Resource) []string {
 	case "PolicyReport":
 		return []string{"summary"}
 	}
-	return nil
+	return admissionReads(r.Kind)
 }
 
 // pluginReads adds what the cells of all kinds of plugins are made of.

@@ -74,7 +74,7 @@ func Columns(r *api.Resource) []metav1.TableColumnDefinition {
 			column("Resource", "string", "Of what.", 0), column("Object", "string", "Its namespace and name.", 0),
 			column("User", "string", "Who asked.", 0), column("Micros", "integer", "Time that the policies took.", 0))
 	}
-	return between()
+	return between(admissionColumns(r.Kind)...)
 }
 
 // Row returns the cells of one object of the kind, in the order of Columns; now
@@ -135,6 +135,9 @@ func cells(obj runtime.Object, now time.Time) []any {
 		return []any{o.Name, int64(s.Pass), int64(s.Fail), int64(s.Warn), int64(s.Error), int64(s.Skip), age(o.CreationTimestamp, now)}
 	case *pluginsv1.AdmissionTrace:
 		return admissionTrace(o, now)
+	}
+	if list := admissionCells(obj, now); list != nil {
+		return list
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {

@@ -114,6 +114,13 @@ func TestColumns(t *testing.T) {
 		"Reconciler":           "NAME MODULE FOR OBJECTS FAILING READY FAILURES AGE",
 		"SchedulerPlugin":      "NAME MODULE POINTS READY FAILURES AGE",
 		"VirtualAPI":           "NAME MODULE RESOURCES READY FAILURES AGE",
+
+		"MutatingAdmissionPolicy":          "NAME MUTATIONS PARAMKIND AGE",
+		"MutatingAdmissionPolicyBinding":   "NAME POLICYNAME PARAMREF AGE",
+		"MutatingWebhookConfiguration":     "NAME WEBHOOKS AGE",
+		"ValidatingAdmissionPolicy":        "NAME VALIDATIONS PARAMKIND AGE",
+		"ValidatingAdmissionPolicyBinding": "NAME POLICYNAME PARAMREF AGE",
+		"ValidatingWebhookConfiguration":   "NAME WEBHOOKS AGE",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

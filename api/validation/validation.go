@@ -33,6 +33,7 @@ func Create(obj api.Object) field.ErrorList {
 		newEvent(f, o)
 	default:
 		rules(f, obj)
+		admission(f, obj)
 	}
 	return f.list
 }
@@ -68,6 +69,7 @@ func Update(obj, old api.Object) field.ErrorList {
 		with(f, o, old, replicaSetUpdate)
 	default:
 		rules(f, obj)
+		admission(f, obj)
 	}
 	return f.list
 }
@@ -97,6 +99,8 @@ func UpdateStatus(obj, old api.Object) field.ErrorList {
 		conditions(f, s.Conditions, path)
 	case *pluginsv1.PolicyScan:
 		conditions(f, o.Status.Conditions, path)
+	default:
+		admissionStatus(f, obj, path)
 	}
 	return f.list
 }

@@ -12,6 +12,7 @@ import (
 // a part that the kind does not have.
 type parts struct {
 	spec, status int
+	specMember   string // of the JSON
 }
 
 func partsOf(row *api.Resource) parts {
@@ -22,7 +23,11 @@ func partsOf(row *api.Resource) parts {
 		}
 		return -1
 	}
-	return parts{spec: find("Spec"), status: find("Status")}
+	p := parts{spec: find("Spec"), status: find("Status"), specMember: "spec"}
+	if p.spec < 0 { // configurations of webhooks call it so
+		p.spec, p.specMember = find("Webhooks"), "webhooks"
+	}
+	return p
 }
 
 // copyPart gives one object a part of another. They share what the part points

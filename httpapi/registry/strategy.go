@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,7 +49,7 @@ type strategy struct {
 
 // strategyOf returns the strategy of a kind.
 func strategyOf(row *api.Resource) strategy {
-	if row.Group == pluginsv1.GroupName {
+	if row.Group == pluginsv1.GroupName || row.Group == admissionregistrationv1.GroupName {
 		return strategy{generation: true, keepsMeta: true}
 	}
 	switch row.Group + "/" + row.Plural {

@@ -139,7 +139,7 @@ func (r *Resource) encodeNext(c *Call, obj api.Object, old Stored) (own, stored 
 		return own, stored, err
 	}
 	// Specs that look the same are the same; others may still mean the same.
-	if bytes.Equal(api.Member(own, "spec"), api.Member(old.Value, "spec")) || samePart(obj, old.Object, r.parts.spec) {
+	if bytes.Equal(api.Member(own, r.parts.specMember), api.Member(old.Value, r.parts.specMember)) || samePart(obj, old.Object, r.parts.spec) {
 		return own, stored, nil
 	}
 	obj.SetGeneration(old.Object.GetGeneration() + 1)
