@@ -9,7 +9,8 @@ import (
 // A Patch is a list of changes as RFC 6902 has them. The zero Patch is empty.
 //
 // Paths are JSON pointers; Pointer makes them. Values may be strings, bools,
-// integers, []string, map[string]string, Value, Raw and nil; others panic.
+// integers, []string, map[string]string, Value, Raw, nil, and Objects and slices
+// of them; others panic.
 type Patch struct {
 	b []byte
 	n int
@@ -93,14 +94,15 @@ func encode(out []byte, value any) []byte {
 		}
 		return append(out, v.Raw()...)
 	case []string:
-		out = append(out, '[')
-		for i, s := range v {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = quote(out, s)
-		}
-		return append(out, ']')
+		return list(out, v)
+	case *Object:
+		return v.encode(out)
+	case []*Object:
+		return list(out, v)
+	case []Value:
+		return list(out, v)
+	case []any:
+		return list(out, v)
 	case map[string]string:
 		keys := make([]string, 0, len(v))
 		for k := range v {
