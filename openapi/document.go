@@ -12,6 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -110,22 +111,26 @@ func (c *content) plain() ([]byte, error) {
 }
 
 // encodeV3 returns the v3 document of a version as JSON.
-func (d *Documents) encodeV3(gv *schema.GroupVersion) ([]byte, error) {
-	doc, err := d.buildV3(gv)
+func (v *view) encodeV3(gv *schema.GroupVersion) ([]byte, error) {
+	doc, err := v.buildV3(gv)
 	if err != nil {
 		return nil, err
 	}
-	return encode(doc)
+	data, err := encode(doc)
+	if err != nil {
+		return nil, err
+	}
+	return v.withSchemas(data, gv)
 }
 
 // encodeRoot returns the list of the v3 documents as JSON. Their hashes are in
 // it, so it makes them all.
-func (d *Documents) encodeRoot() ([]byte, error) {
+func (v *view) encodeRoot() ([]byte, error) {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
 	paths := map[string]entry{}
-	for path, doc := range d.v3 {
+	for path, doc := range v.v3 {
 		c, err := doc.json()
 		if err != nil {
 			return nil, err
@@ -137,10 +142,13 @@ func (d *Documents) encodeRoot() ([]byte, error) {
 
 // buildV3 makes the OpenAPI v3 document of one group and version, or of all of
 // them with nil.
-func (d *Documents) buildV3(gv *schema.GroupVersion) (*openapi3.T, error) {
-	m := newModel(d.resources)
+func (v *view) buildV3(gv *schema.GroupVersion) (*openapi3.T, error) {
+	m := newModel(v.resources)
 	var failed error
 	ref := func(obj any) *openapi3.SchemaRef {
+		if free, ok := obj.(runtime.Unstructured); ok {
+			return m.addFree(free.GetObjectKind().GroupVersionKind())
+		}
 		r, err := m.add(obj)
 		if err != nil && failed == nil {
 			failed = err
@@ -149,7 +157,7 @@ func (d *Documents) buildV3(gv *schema.GroupVersion) (*openapi3.T, error) {
 	}
 	paths, params := openapi3.NewPaths(), newParameters()
 	seen := map[schema.GroupVersion]bool{}
-	for _, r := range d.resources {
+	for _, r := range v.resources {
 		if gv != nil && r.GroupVersion() != *gv {
 			continue
 		}
@@ -166,7 +174,7 @@ func (d *Documents) buildV3(gv *schema.GroupVersion) (*openapi3.T, error) {
 	m.finish()
 	return &openapi3.T{
 		OpenAPI: "3.0.0",
-		Info:    &openapi3.Info{Title: "Proa", Version: d.version},
+		Info:    &openapi3.Info{Title: "Proa", Version: v.version},
 		Paths:   paths,
 		Components: &openapi3.Components{
 			Schemas: m.schemas,

@@ -35,7 +35,11 @@ func newModel(resources []*api.Resource) *model {
 		markers: readMarkers(),
 	}
 	for _, r := range resources {
-		path := reflect.TypeOf(r.New()).Elem().PkgPath()
+		obj := r.New()
+		if _, free := obj.(runtime.Unstructured); free {
+			continue
+		}
+		path := reflect.TypeOf(obj).Elem().PkgPath()
 		m.groups[path] = reversed(r.Group) + "." + r.Version + "."
 	}
 	m.gen = openapi3gen.NewGenerator(

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -25,8 +27,19 @@ func gvkExtension(k gvk) map[string]any {
 // Documents describe the kinds of a server. They are made when they are first
 // asked for, and kept compressed. They are safe for use by several goroutines.
 type Documents struct {
+	fixed   []*api.Resource
+	version string
+
+	current atomic.Pointer[view]
+	extend  sync.Mutex // held while there is a new view in the making
+
+	validators validators
+}
+
+// A view is the documents of the kinds at one moment.
+type view struct {
 	resources []*api.Resource
-	versions  []schema.GroupVersion // in the order of resources
+	kinds     map[*api.Resource]Kind // those of resources that are not fixed
 	version   string
 
 	v3   map[string]*document // by path, without the first slash: "api/v1"
@@ -34,8 +47,6 @@ type Documents struct {
 	v2   *document
 
 	discovery *discovery
-
-	validators validators
 }
 
 // Build returns the documents of the resources. Version is what they say of
@@ -45,26 +56,14 @@ func Build(resources []*api.Resource, v *version.Info) (*Documents, error) {
 		return nil, errors.New("build OpenAPI documents: no resources")
 	}
 	d := &Documents{
-		resources:  resources,
+		fixed:      resources,
 		version:    "unversioned",
-		v3:         map[string]*document{},
 		validators: validators{resources: resources},
 	}
 	if v != nil && v.GitVersion != "" {
 		d.version = v.GitVersion
 	}
-	for _, r := range resources {
-		gv := r.GroupVersion()
-		path := strings.TrimPrefix(prefix(gv.Group, gv.Version), "/")
-		if d.v3[path] != nil {
-			continue
-		}
-		d.versions = append(d.versions, gv)
-		d.v3[path] = newDocument(func() ([]byte, error) { return d.encodeV3(&gv) }, protobufV3)
-	}
-	d.root = newDocument(d.encodeRoot, nil)
-	d.v2 = newDocument(d.encodeV2, protobufV2)
-	d.discovery = newDiscovery(resources)
+	d.Extend(nil)
 	return d, nil
 }
 
@@ -77,21 +76,22 @@ func (d *Documents) Handler() http.Handler {
 			writeStatus(w, errMethodNotAllowed)
 			return
 		}
+		v := d.current.Load()
 		path := strings.TrimSuffix(r.URL.Path, "/")
 		switch {
 		case path == "/openapi/v2":
-			d.serveOpenAPI(w, r, d.v2, v2Types)
+			d.serveOpenAPI(w, r, v.v2, v2Types)
 		case path == "/openapi/v3":
-			d.serveOpenAPI(w, r, d.root, []string{mediaJSON})
+			d.serveOpenAPI(w, r, v.root, []string{mediaJSON})
 		case strings.HasPrefix(path, "/openapi/v3/"):
-			doc := d.v3[strings.TrimPrefix(path, "/openapi/v3/")]
+			doc := v.v3[strings.TrimPrefix(path, "/openapi/v3/")]
 			if doc == nil {
 				writeStatus(w, errNotFound)
 				return
 			}
 			d.serveOpenAPI(w, r, doc, v3Types)
 		default:
-			d.discovery.serve(w, r, path)
+			v.discovery.serve(w, r, path)
 		}
 	})
 }

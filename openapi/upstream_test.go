@@ -32,7 +32,7 @@ func TestOpenAPIv3_upstream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := d.v3[path].json()
+		c, err := d.current.Load().v3[path].json()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,12 +34,15 @@ type object = map[string]any
 
 // encodeV2 returns the v2 document of all versions as JSON, converted from the
 // v3 document of the same.
-func (d *Documents) encodeV2() ([]byte, error) {
-	doc, err := d.buildV3(nil)
+func (v *view) encodeV2() ([]byte, error) {
+	doc, err := v.buildV3(nil)
 	if err != nil {
 		return nil, err
 	}
 	data, err := encode(doc)
+	if err == nil {
+		data, err = v.withSchemas(data, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +81,11 @@ func schemaToV2(s object) object {
 		delete(s, "allOf")
 		maps.Copy(s, schemaToV2(all[0].(object))) //nolint:errcheck // we made it
 	}
-	if _, ok := s["oneOf"]; ok {
-		delete(s, "oneOf")
+	if _, ok := s["oneOf"]; ok && s["type"] == nil {
 		s["type"] = "string"
+	}
+	for _, key := range []string{"allOf", "anyOf", "oneOf", "not", "nullable"} {
+		delete(s, key) // v2 has no such words
 	}
 	for _, key := range []string{"items", "additionalProperties"} {
 		if child, ok := s[key].(object); ok {
