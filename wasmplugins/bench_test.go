@@ -57,7 +57,7 @@ func BenchmarkValidate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		validator := f.host.Validator()
+		validator := f.policies.Validator()
 		user := &request.User{Name: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:authenticated"}}
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -82,7 +82,7 @@ func BenchmarkMutate(b *testing.B) {
 		p.Spec.Rules = []admissionregistrationv1.RuleWithOperations{rule("pods", "CREATE")}
 	})
 	pod := benchPod()
-	mutator := f.host.Mutator()
+	mutator := f.policies.Mutator()
 	b.ReportAllocs()
 	for b.Loop() {
 		r := &admission.Request{UID: "u", Operation: admission.Create, Resource: api.ByType(pod), Namespace: "default", Name: "web", User: request.Anonymous, Object: pod}

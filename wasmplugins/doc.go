@@ -1,26 +1,21 @@
-// Package wasmplugins runs the plugins that are kept in the API: it watches
-// WasmModules and AdmissionPlugins, compiles what they name in the background,
-// and judges writes with it.
+// Package wasmplugins runs the plugins that are kept in the API, at every
+// extension point.
 //
-// A Host is one end of the API server's admission chain (Mutator, Validator),
-// the handler of the content subresource of WasmModules, and a client of the
-// API for everything else. The parts:
+// A Host is what the control plane is given. It puts together, from below:
 //
-//   - sync.go brings modules and plugins to what their objects say; a new
-//     version is compiled beside the old one and takes its place in one step;
-//   - table.go is what a request looks at: the plugins in order, with their
-//     match rules;
-//   - admit.go calls them;
-//   - content.go and chunks.go store uploaded code;
-//   - status.go writes what happened to the objects.
-//
-// The engine below knows nothing of admission, and this package nothing of
-// WebAssembly: an adapter such as package native stands between.
+//   - fuel and engine run guests under limits;
+//   - abi is the byte contract, native and the packages of other ABIs the
+//     adapters between it and the engine;
+//   - library keeps the code of WasmModules: fetched, verified, compiled;
+//   - runner keeps one guest running for each object that binds a module, and
+//     capability answers its host calls;
+//   - admit, schedule, access, convert, virtual and reconcile are the extension
+//     points, scan asks admission plugins about the past.
 //
 // # What cannot happen
 //
 // Writes of the kinds in plugins.proa.io are never shown to plugins, so no
 // plugin can keep an administrator from removing it. A plugin that fails is
 // dealt with by its failurePolicy, within its limits, and its status says what
-// happened.
+// happened. One that keeps failing is no longer called for a while.
 package wasmplugins

@@ -23,6 +23,7 @@ import (
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 	"github.com/proa-project/proa/httpapi"
 	"github.com/proa-project/proa/httpapi/admission"
+	"github.com/proa-project/proa/httpapi/admission/policy"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/httpapi/request"
@@ -62,6 +63,10 @@ type fixture struct {
 	pods       *client.Client[*corev1.Pod]
 	configMaps *client.Client[*corev1.ConfigMap]
 	namespaces *client.Client[*corev1.Namespace]
+
+	traces   *policy.Traces
+	policies *policy.Chain
+	budget   time.Duration
 
 	stop func()
 }
@@ -142,14 +147,16 @@ func startFixture(t testing.TB, b backing, change ...func(*wasmplugins.Config)) 
 	}
 	f.host, err = wasmplugins.New(config)
 	must(err)
+	f.traces = policy.NewTraces(0)
+	f.policies = policy.New(policy.Config{Sources: []policy.Source{f.host.Admission}, Traces: f.traces, Budget: f.budget})
 	info := version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+proa"}
 	documents, err := openapi.Build(api.Resources(), &info)
 	must(err)
 	server, err := httpapi.New(httpapi.Config{
 		Store: cache, Resources: api.Resources(), Documents: documents, Authenticator: everybody{}, Authorizer: everybody{},
 		Admission: &admission.Chain{
-			Mutators:   append(httpapi.BuiltinMutators(cache), f.host.Mutator()),
-			Validators: []admission.Validator{f.host.Validator()},
+			Mutators:   append(httpapi.BuiltinMutators(cache), f.policies.Mutator()),
+			Validators: []admission.Validator{f.policies.Validator()},
 		},
 		Raw:     map[string]http.Handler{"wasmmodules.plugins.proa.io/content": f.host.ContentHandler()},
 		Version: info, Log: log,

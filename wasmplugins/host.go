@@ -1,44 +1,54 @@
 package wasmplugins
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
-	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
-	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/client"
+	"github.com/proa-project/proa/httpapi/client/event"
 	"github.com/proa-project/proa/informers"
-	"github.com/proa-project/proa/informers/workqueue"
 	"github.com/proa-project/proa/storage"
+	"github.com/proa-project/proa/wasmplugins/admit"
 	"github.com/proa-project/proa/wasmplugins/engine"
+	"github.com/proa-project/proa/wasmplugins/library"
+	"github.com/proa-project/proa/wasmplugins/runner"
 )
 
 // Config configures a Host. REST, Factory and Store are required.
 type Config struct {
-	// REST reads and writes the host's objects. It must be allowed to get
-	// WasmModules, AdmissionPlugins and namespaces, and to update the former
-	// two and their status.
+	// REST reads and writes the host's objects. It must be allowed to get the
+	// kinds of plugins.proa.io and namespaces, to update the former and their
+	// status, and to create events.
 	REST *client.REST
 	// Factory shares the informers. Its Run is the caller's.
 	Factory *informers.Factory
-	// Store keeps uploaded code, below /proa/wasm/.
+	// Store keeps the code of modules, below /proa/wasm/.
 	Store storage.Store
 	// CacheDir keeps compiled code over restarts; "" keeps none.
 	CacheDir string
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer // nil registers nowhere
+	// Instance names the process in events, such as its host.
+	Instance string
 
-	// Budget is how long all plugins together may take in each phase of a
-	// request. Default 2 s.
-	Budget time.Duration
+	// Keys are trusted. With any, modules must be signed by one of them.
+	Keys []library.Key
+	// Grant decides on host calls; nil grants none.
+	Grant runner.Grant
+	// Breaker says when plugins that fail are no longer called.
+	Breaker runner.Breaker
+
 	// CompileTimeout bounds the compilation of one module. Default 30 s.
 	CompileTimeout time.Duration
 	// StartupWait is how long a write waits for the first copy of the plugins
@@ -54,50 +64,27 @@ type Config struct {
 
 func (c *Config) setDefaults() error {
 	if c.REST == nil || c.Factory == nil || c.Store == nil {
-		return errors.New("wasmplugins: REST, Factory and Store are required")
+		return errors.New("plugin host: REST, Factory and Store are required")
 	}
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
+	c.CompileTimeout = cmp.Or(c.CompileTimeout, 30*time.Second)
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
 	}
-	def(&c.Budget, 2*time.Second)
-	def(&c.StartupWait, 10*time.Second)
-	def(&c.StatusInterval, 5*time.Second)
-	def(&c.OrphanGrace, 10*time.Minute)
 	return nil
 }
 
-// A Host runs the plugins of an API server.
+// A Host runs the plugins of a control plane.
 type Host struct {
-	c       Config
-	engine  *engine.Engine
-	metrics *hostMetrics
-	chunks  *chunkStore
+	// Admission is the extension point of admission, a policy.Source.
+	Admission *admit.Point
 
-	modules    *informers.Informer[*pluginsv1.WasmModule]
-	plugins    *informers.Informer[*pluginsv1.AdmissionPlugin]
+	c          Config
+	engine     *engine.Engine
+	library    *library.Library
+	runner     runner.Config
 	namespaces *informers.Informer[*corev1.Namespace]
-	moduleAPI  *client.Client[*pluginsv1.WasmModule]
-	pluginAPI  *client.Client[*pluginsv1.AdmissionPlugin]
 	nsAPI      *client.Client[*corev1.Namespace]
-
-	work   *workqueue.Queue[key] // what may differ from its object
-	status *workqueue.Queue[key] // whose status may have to be written
-
-	table  atomic.Pointer[table]
-	synced chan struct{} // closed when the table shows the API's plugins
-	ready  chan struct{} // closed when the plugins of the start are compiled
-
-	mu     sync.Mutex // guards the fields below
-	code   map[string]*moduleState
-	loaded map[string]*pluginState
-}
-
-// A key names an object of one of the two kinds.
-type key struct {
-	module bool
-	name   string
+	points     []func(context.Context) error
 }
 
 // New returns a Host, which does nothing before Run.
@@ -110,118 +97,90 @@ func New(c Config) (*Host, error) {
 		return nil, fmt.Errorf("start the plugin engine: %w", err)
 	}
 	h := &Host{
-		c: c, engine: eng, chunks: &chunkStore{store: c.Store},
-		modules:    informers.For[*pluginsv1.WasmModule](c.Factory),
-		plugins:    informers.For[*pluginsv1.AdmissionPlugin](c.Factory),
+		c: c, engine: eng,
 		namespaces: informers.For[*corev1.Namespace](c.Factory),
-		moduleAPI:  client.For[*pluginsv1.WasmModule](c.REST),
-		pluginAPI:  client.For[*pluginsv1.AdmissionPlugin](c.REST),
 		nsAPI:      client.For[*corev1.Namespace](c.REST),
-		work:       workqueue.New[key](workqueue.Config{Name: "plugins", MaxDelay: time.Minute}),
-		status:     workqueue.New[key](workqueue.Config{Name: "plugin-status", BaseDelay: 100 * time.Millisecond, MaxDelay: time.Minute}),
-		synced:     make(chan struct{}), ready: make(chan struct{}),
-		code: map[string]*moduleState{}, loaded: map[string]*pluginState{},
 	}
-	if h.metrics, err = newMetrics(c.Metrics); err != nil {
+	if err := h.build(); err != nil {
 		return nil, errors.Join(err, eng.Close())
 	}
-	h.table.Store(&table{})
 	return h, nil
+}
+
+// build makes the library and the points.
+func (h *Host) build() error {
+	c := h.c
+	var err error
+	h.library, err = library.New(library.Config{
+		REST: c.REST, Factory: c.Factory, Store: c.Store, Engine: h.engine, Log: c.Log, Metrics: c.Metrics,
+		Keys: c.Keys, OrphanGrace: c.OrphanGrace,
+	})
+	if err != nil {
+		return err
+	}
+	metrics, err := runner.NewMetrics(c.Metrics)
+	if err != nil {
+		return err
+	}
+	h.runner = runner.Config{
+		REST: c.REST, Factory: c.Factory, Modules: h.library, Grant: c.Grant,
+		Events: event.NewRecorder(c.REST, "plugin-host", c.Instance, c.Log), Metrics: metrics, Log: c.Log,
+		StatusInterval: c.StatusInterval, Breaker: c.Breaker,
+	}
+	answers, err := admit.NewMetrics(c.Metrics)
+	if err != nil {
+		return err
+	}
+	h.Admission = admit.New(admit.Config{
+		Runner: h.runner, Engine: h.engine, NamespaceLabels: h.namespaceLabels, StartupWait: c.StartupWait, Metrics: answers,
+	})
+	h.points = []func(context.Context) error{
+		h.library.Run,
+		h.runner.Events.Run,
+		h.Admission.Run,
+	}
+	return nil
 }
 
 // Run keeps the plugins as the API has them until ctx is done, then closes them
 // all and returns the error of ctx. It can be called once.
 func (h *Host) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	defer func() {
-		wg.Wait()
-		h.closeAll()
-	}()
-	modules := h.modules.AddHandler(informers.Handler[*pluginsv1.WasmModule]{
-		Add:    func(m *pluginsv1.WasmModule, _ bool) { h.work.Add(key{true, m.Name}) },
-		Update: func(_, m *pluginsv1.WasmModule) { h.work.Add(key{true, m.Name}) },
-		Delete: func(m *pluginsv1.WasmModule) { h.work.Add(key{true, m.Name}) },
-	})
-	plugins := h.plugins.AddHandler(informers.Handler[*pluginsv1.AdmissionPlugin]{
-		Add:    func(p *pluginsv1.AdmissionPlugin, _ bool) { h.work.Add(key{false, p.Name}) },
-		Update: func(_, p *pluginsv1.AdmissionPlugin) { h.work.Add(key{false, p.Name}) },
-		Delete: func(p *pluginsv1.AdmissionPlugin) { h.work.Add(key{false, p.Name}) },
-	})
-	defer modules.Remove()
-	defer plugins.Remove()
-	for _, wait := range []func(context.Context) error{h.modules.WaitForSync, h.plugins.WaitForSync, h.namespaces.WaitForSync} {
-		if err := wait(ctx); err != nil {
-			return err
-		}
+	for _, run := range h.points {
+		wg.Go(func() { _ = run(ctx) }) // all end with ctx
 	}
-	h.first(ctx)
-	close(h.ready)
-
-	for range 2 {
-		wg.Go(func() { h.drain(ctx, h.work, h.sync) })
-	}
-	wg.Go(func() { h.drain(ctx, h.status, h.writeStatus) })
-	wg.Go(func() { h.collect(ctx) })
 	<-ctx.Done()
+	wg.Wait()
+	if err := h.engine.Close(); err != nil {
+		h.c.Log.Warn().Err(err).Msg("cannot close the plugin engine")
+	}
 	return ctx.Err()
 }
 
-// drain works on a queue until ctx is done.
-func (h *Host) drain(ctx context.Context, q *workqueue.Queue[key], f func(context.Context, key) error) {
-	for {
-		k, ok := q.Get(ctx)
-		if !ok {
-			return
-		}
-		err := f(ctx, k)
-		q.Done(k)
-		switch {
-		case err == nil:
-			q.Forget(k)
-		case ctx.Err() == nil:
-			h.c.Log.Debug().Err(err).Str("object", k.name).Bool("module", k.module).Msg("plugin work is tried again")
-			q.AddRateLimited(k)
-		}
+// WaitReady waits until the plugins that were there at the start run, or are
+// known to fail, or returns the error of ctx. An API server that serves nobody
+// before has no moment without its plugins.
+func (h *Host) WaitReady(ctx context.Context) error { return h.Admission.WaitReady(ctx) }
+
+// Ready returns runner.ErrNotReady until WaitReady would return.
+func (h *Host) Ready() error { return h.Admission.Ready() }
+
+// ContentHandler serves the content subresource of WasmModules, see
+// library.Library.
+func (h *Host) ContentHandler() http.Handler { return h.library.ContentHandler() }
+
+// namespaceLabels asks the copy first, and the API for a namespace so new that
+// the copy does not have it.
+func (h *Host) namespaceLabels(ctx context.Context, name string) (labels.Set, error) {
+	if ns, ok := h.namespaces.Get("", name); ok {
+		return ns.Labels, nil
 	}
-}
-
-// WaitReady waits until the plugins that were there at the start are compiled,
-// or known to fail, or returns the error of ctx. An API server that serves
-// nobody before has no moment without its plugins.
-func (h *Host) WaitReady(ctx context.Context) error {
-	select {
-	case <-h.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	ns, err := h.nsAPI.Get(ctx, "", name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil // the write itself will be told
 	}
-}
-
-// ErrNotReady is returned by Ready.
-var ErrNotReady = errors.New("plugins are being loaded")
-
-// Ready returns ErrNotReady until WaitReady would return.
-func (h *Host) Ready() error {
-	select {
-	case <-h.ready:
-		return nil
-	default:
-		return ErrNotReady
+	if err != nil {
+		return nil, err
 	}
-}
-
-// Mutator returns the part of admission that changes objects.
-func (h *Host) Mutator() admission.Mutator { return mutator{h} }
-
-// Validator returns the part of admission that only refuses.
-func (h *Host) Validator() admission.Validator { return validator{h} }
-
-type mutator struct{ h *Host }
-
-func (m mutator) Mutate(ctx context.Context, r *admission.Request) error { return m.h.mutate(ctx, r) }
-
-type validator struct{ h *Host }
-
-func (v validator) Validate(ctx context.Context, r *admission.Request) error {
-	return v.h.validate(ctx, r)
+	return ns.Labels, nil
 }

@@ -156,7 +156,7 @@ func TestFailures(t *testing.T) {
 	}
 	var failures float64
 	for _, fam := range families {
-		if fam.GetName() == "proa_plugin_admission_failures_total" {
+		if fam.GetName() == "proa_plugin_failures_total" {
 			failures = fam.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
@@ -316,7 +316,7 @@ func TestModuleStatus(t *testing.T) {
 		"good":    {Fixed(allow), "True", "Compiled", ""},
 		"empty":   {nil, "False", "NoContent", "nothing was uploaded"},
 		"text":    {[]byte("hello"), "False", "InvalidModule", ""},
-		"foreign": {foreign(), "True", "UnsupportedABI", "the module's ABI is kubewarden-wapc"},
+		"foreign": {foreign(), "True", "UnsupportedABI", "ABI"},
 	} {
 		f.module(name, tc.wasm)
 		f.until(name, func() bool { return condition(name, "Ready") != nil })
@@ -338,7 +338,7 @@ func TestModuleStatus(t *testing.T) {
 func foreign() []byte {
 	m := &Module{}
 	m.Memory(1, 0)
-	m.Func("__guest_call", []byte{I32, I32}, []byte{I32}, nil, Const32(1))
+	m.Func("somebody_elses", []byte{I32, I32}, []byte{I32}, nil, Const32(1))
 	return m.Bytes()
 }
 
@@ -402,6 +402,10 @@ func TestUnusedContentIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		return len(l.Items) > 0
+	}
+	none := int32(0)
+	if _, err := f.modules.Create(t.Context(), &pluginsv1.WasmModule{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: pluginsv1.WasmModuleSpec{VersionHistoryLimit: &none}}); err != nil {
+		t.Fatal(err)
 	}
 	f.upload("m", one)
 	f.upload("m", two)

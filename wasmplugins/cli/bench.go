@@ -55,7 +55,10 @@ func (c *testCase) bench(cmd *cobra.Command, e *engine.Engine, code *engine.Code
 		return err
 	}
 	defer p.Close()
-	input := c.input()
+	input, err := c.input()
+	if err != nil {
+		return err
+	}
 	var took []time.Duration
 	var last engine.Usage
 	for end := time.Now().Add(during); time.Now().Before(end); {

@@ -77,23 +77,17 @@ func readCases(file string) ([]testCase, error) {
 	}
 }
 
-// input is what the guest gets.
-func (c *testCase) input() []byte {
-	b := fmt.Appendf(nil, `{"apiVersion":%q,"phase":%q`, abi.Native, c.Phase)
-	if len(c.Settings) > 0 {
-		b = append(append(b, `,"settings":`...), c.Settings...)
-	}
+// input is what the guest is asked about.
+func (c *testCase) input() (*abi.AdmissionRequest, error) {
 	request := c.Request
 	if len(request) == 0 {
 		request = []byte("{}")
 	}
-	b = append(append(b, `,"request":`...), request...)
-	b = append(b, '}')
 	var compact bytes.Buffer
-	if json.Compact(&compact, b) == nil {
-		b = compact.Bytes()
+	if err := json.Compact(&compact, request); err != nil {
+		return nil, fmt.Errorf("the request is no JSON: %w", err)
 	}
-	return b
+	return abi.ParseAdmissionRequest(compact.Bytes())
 }
 
 func (c *testCase) object() []byte {
@@ -172,7 +166,11 @@ func (c *testCase) run(ctx context.Context, e *engine.Engine, code *engine.Code)
 	if c.Want.InvalidSettings != "" {
 		return engine.Usage{}, []string{"the settings are taken"}
 	}
-	reply, usage, err := p.Admit(ctx, engine.Call{Seed: c.Name}, c.Phase, c.input())
+	input, err := c.input()
+	if err != nil {
+		return engine.Usage{}, []string{err.Error()}
+	}
+	reply, usage, err := p.Admit(ctx, engine.Call{Seed: c.Name}, c.Phase, input)
 	if err != nil {
 		if string(engine.ReasonOf(err)) == c.Want.Failure {
 			return usage, nil

@@ -132,7 +132,7 @@ func BenchmarkStopped(b *testing.B) {
 		"recurse": lie(func(m *Module) { admitFunc(m, Get(0), Get(1), Call(2)) }),
 	} {
 		p := start(b, e, wasm, native.Config{Name: name, Limits: engine.Limits{Timeout: time.Second}})
-		req := request(pod(1, limited), abi.PhaseValidate)
+		req := request(pod(1, limited))
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, _, err := p.Admit(context.Background(), engine.Call{}, abi.PhaseValidate, req); err == nil {

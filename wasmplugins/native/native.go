@@ -5,6 +5,7 @@ package native
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/proa-project/proa/wasmplugins/abi"
 	"github.com/proa-project/proa/wasmplugins/engine"
@@ -14,28 +15,27 @@ import (
 const (
 	fnVersion = iota
 	fnAlloc
-	fnAdmit
+	fnEntry
 	fnConfigure
 )
 
-// exports are the functions of the ABI; the last is optional.
-func exports() []string {
-	return []string{abi.ExportVersion, abi.ExportAlloc, abi.ExportAdmit, "?" + abi.ExportConfigure}
-}
-
 // Config says how a guest is run.
 type Config struct {
-	Name   string // of the plugin
+	Name string // of the plugin
+	// Export is the function that is asked; default abi.ExportAdmit.
+	Export string
 	Limits engine.Limits
 	// Settings are JSON, handed to the guest before its first request; nil is
 	// an empty object.
 	Settings []byte
 	// Instances is how many requests run at once; default GOMAXPROCS.
 	Instances int
-	Log       func(level engine.Level, line []byte)
+	// Capability answers the guest's host calls; nil grants none.
+	Capability func(ctx context.Context, operation string, request []byte) ([]byte, error)
+	Log        func(level engine.Level, line []byte)
 }
 
-// A Plugin is a guest that judges admission requests. It is safe for
+// A Plugin is a guest that answers one sort of questions. It is safe for
 // concurrent use.
 type Plugin struct {
 	prog     *engine.Program
@@ -48,10 +48,14 @@ func Start(ctx context.Context, e *engine.Engine, code *engine.Code, c Config) (
 	if len(c.Settings) == 0 {
 		c.Settings = []byte("{}")
 	}
+	if c.Export == "" {
+		c.Export = abi.ExportAdmit
+	}
 	p := &Plugin{settings: c.Settings}
 	var err error
 	p.prog, err = e.Start(ctx, code, engine.ProgramConfig{
-		Name: c.Name, Limits: c.Limits, Exports: exports(), Instances: c.Instances, Log: c.Log, Warm: p.warm,
+		Name: c.Name, Limits: c.Limits, Instances: c.Instances, Log: c.Log, Warm: p.warm, Capability: c.Capability,
+		Exports: []string{abi.ExportVersion, abi.ExportAlloc, c.Export, "?" + abi.ExportConfigure},
 	})
 	if err != nil {
 		return nil, err
@@ -87,24 +91,44 @@ func (p *Plugin) warm(i *engine.Instance) error {
 	return nil
 }
 
-// Admit asks the guest for its judgement. The request is the output of
-// AdmissionRequest.Append; the errors are those of engine.Program.Do.
-func (p *Plugin) Admit(ctx context.Context, c engine.Call, phase string, request []byte) (*abi.AdmissionReply, engine.Usage, error) {
+// requests hold what is on its way to guests.
+var requests = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }} //nolint:gochecknoglobals // a pool
+
+// Admit asks the guest for its judgement on a write. The errors are those of
+// engine.Program.Do.
+func (p *Plugin) Admit(ctx context.Context, c engine.Call, phase string, r *abi.AdmissionRequest) (*abi.AdmissionReply, engine.Usage, error) {
+	buffer := requests.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool's type
+	defer func() {
+		if cap(*buffer) < 1<<20 {
+			requests.Put(buffer)
+		}
+	}()
+	*buffer = r.Append((*buffer)[:0], phase, p.settings)
 	var reply *abi.AdmissionReply
-	usage, err := p.prog.Do(ctx, c, func(i *engine.Instance) error {
-		b, err := exchange(i, fnAdmit, request, abi.MaxCarry)
-		if err != nil {
-			return err
-		}
-		if reply, err = abi.ParseAdmissionReply(b, phase); err != nil {
-			return i.Errorf(engine.BadReply, "%v", err)
-		}
-		return nil
+	usage, err := p.Ask(ctx, c, *buffer, func(b []byte) error {
+		var err error
+		reply, err = abi.ParseAdmissionReply(b, phase)
+		return err
 	})
 	if err != nil {
 		return nil, usage, err
 	}
 	return reply, usage, nil
+}
+
+// Ask hands input to the guest and its reply to take, which must not keep it;
+// an error of take is a bad reply. The errors are those of engine.Program.Do.
+func (p *Plugin) Ask(ctx context.Context, c engine.Call, input []byte, take func(reply []byte) error) (engine.Usage, error) {
+	return p.prog.Do(ctx, c, func(i *engine.Instance) error {
+		b, err := exchange(i, fnEntry, input, abi.MaxCarry)
+		if err != nil {
+			return err
+		}
+		if err := take(b); err != nil {
+			return i.Errorf(engine.BadReply, "%v", err)
+		}
+		return nil
+	})
 }
 
 // Settings are those that the plugin was started with.

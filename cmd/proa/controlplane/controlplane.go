@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,7 @@ import (
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/controllers"
 	"github.com/proa-project/proa/httpapi"
+	"github.com/proa-project/proa/httpapi/admission/policy"
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
@@ -34,6 +36,7 @@ import (
 	"github.com/proa-project/proa/openapi"
 	"github.com/proa-project/proa/storage"
 	"github.com/proa-project/proa/wasmplugins"
+	"github.com/proa-project/proa/wasmplugins/library"
 )
 
 // KubernetesVersion is the version of the Kubernetes API that Proa serves.
@@ -57,6 +60,13 @@ type Config struct {
 	// Controllers are the names to run; empty or "*" is all, "-name" leaves
 	// one out.
 	Controllers []string
+	// TrustedKeys are PEM files of public keys, of which one must have signed
+	// each plugin module; without any, modules need no signature.
+	TrustedKeys []string
+	// ExemptNamespaces are those in which admission plugins have no say.
+	ExemptNamespaces []string
+	// BreakGlass keeps all policies of users from being called.
+	BreakGlass bool
 	// Version is that of the binary, for /version.
 	Version string
 	Log     zerolog.Logger
@@ -84,6 +94,7 @@ type ControlPlane struct {
 	Handler http.Handler
 
 	tokens loopback
+	traces *policy.Traces
 	group  *errgroup.Group
 	ctx    context.Context //nolint:containedctx // the life of the whole
 	cancel context.CancelFunc
@@ -96,7 +107,7 @@ func ControllerNames() []string { return controllers.Names() }
 // Start runs a control plane and returns when it is ready. It stops when ctx
 // is done; Wait waits for that.
 func Start(ctx context.Context, config Config) (*ControlPlane, error) {
-	cp := &ControlPlane{tokens: newLoopback()}
+	cp := &ControlPlane{tokens: newLoopback(), traces: policy.NewTraces(0)}
 	ctx, cp.cancel = context.WithCancel(ctx)
 	cp.group, cp.ctx = errgroup.WithContext(ctx)
 	if err := cp.start(config); err != nil {
@@ -209,6 +220,10 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 	if err != nil {
 		return nil, nil, err
 	}
+	keys, err := trustedKeys(config.TrustedKeys)
+	if err != nil {
+		return nil, nil, err
+	}
 	host, err := wasmplugins.New(wasmplugins.Config{
 		REST:     rest,
 		Factory:  factory,
@@ -216,8 +231,28 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 		CacheDir: filepath.Join(config.DataDir, "plugins"),
 		Log:      component(config.Log, "plugins"),
 		Metrics:  metrics,
+		Instance: identity(),
+		Keys:     keys,
 	})
 	return host, factory, err
+}
+
+// trustedKeys reads the keys that plugin modules may be signed by. A key is
+// named as its file is.
+func trustedKeys(files []string) ([]library.Key, error) {
+	var keys []library.Key
+	for _, file := range files {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read trusted key: %w", err)
+		}
+		key, err := library.ParseKey(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), pem)
+		if err != nil {
+			return nil, fmt.Errorf("trusted key %s: %w", file, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // server makes the API server.
@@ -269,14 +304,19 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 			authz.Join{},
 			&authz.Nodes{Graph: look},
 		},
-		Admission: admissionChain(cp.store, host),
-		Nodes:     &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
-		Tokens:    accounts,
-		Raw:       raw,
-		Ready:     []httpapi.Check{{Name: "plugins", Check: func(context.Context) error { return host.Ready() }}},
-		Version:   info,
-		Log:       component(config.Log, "httpapi"),
-		Metrics:   metrics,
+		Admission: admissionChain(cp.store, policy.New(policy.Config{
+			Sources:          []policy.Source{host.Admission},
+			ExemptNamespaces: config.ExemptNamespaces,
+			Off:              newBreakGlass(config).on,
+			Traces:           cp.traces,
+		})),
+		Nodes:   &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
+		Tokens:  accounts,
+		Raw:     raw,
+		Ready:   []httpapi.Check{{Name: "plugins", Check: func(context.Context) error { return host.Ready() }}},
+		Version: info,
+		Log:     component(config.Log, "httpapi"),
+		Metrics: metrics,
 	})
 }
 

@@ -30,6 +30,9 @@ const (
 // maxSteps bounds a trace: one request may delete thousands of objects.
 const maxSteps = 256
 
+// maxPatch is how many bytes of a patch a trace keeps.
+const maxPatch = 16 << 10
+
 // A step is the call of one policy, before it is in a trace.
 type step struct {
 	pluginsv1.TraceStep
@@ -61,7 +64,7 @@ func (s *step) failure(f *Failure) {
 // change notes a change as a patch.
 func (s *step) change(before []byte, v *Verdict) {
 	if v.Patch != nil {
-		s.Patch = string(v.Patch)
+		s.Patch = cut(string(v.Patch), maxPatch)
 		return
 	}
 	ops, err := jsonpatch.CreatePatch(before, v.Object)
@@ -69,7 +72,7 @@ func (s *step) change(before []byte, v *Verdict) {
 		return // the object is no JSON, which is found out elsewhere
 	}
 	if b, err := json.Marshal(ops); err == nil {
-		s.Patch = string(b)
+		s.Patch = cut(string(b), maxPatch)
 	}
 }
 
