@@ -108,9 +108,12 @@ func (ep *endpoint) table(out *output, meta listMeta, docs []document) ([]byte, 
 	b = append(b, `","metadata":`...)
 	b = meta.appendTo(b)
 	b = append(b, `,"columnDefinitions":`...)
-	b = table.AppendColumns(b, ep.Resource.Resource)
+	rows, err := ep.rows(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	b = rows.AppendColumns(b)
 	b = append(b, `,"rows":[`...)
-	rows := table.NewWriter(ep.Resource.Resource, time.Now())
 	start := len(b)
 	for i := range docs {
 		if i > 0 {
@@ -119,12 +122,34 @@ func (ep *endpoint) table(out *output, meta listMeta, docs []document) ([]byte, 
 		if i == sampled {
 			b = growLike(b, len(b)-start, len(docs))
 		}
-		var err error
 		if b, err = appendRow(b, out, &docs[i], rows); err != nil {
 			return nil, err
 		}
 	}
 	return append(b, "]}"...), nil
+}
+
+// A rowWriter writes the cells of objects.
+type rowWriter interface {
+	AppendColumns(b []byte) []byte
+	Append(b []byte, obj runtime.Object) ([]byte, error)
+	AppendStored(b, value []byte) ([]byte, error)
+}
+
+// fixedRows writes the cells of a kind of the fixed table.
+type fixedRows struct {
+	*table.Writer
+	row *api.Resource
+}
+
+func (f fixedRows) AppendColumns(b []byte) []byte { return table.AppendColumns(b, f.row) }
+
+// rows returns what writes the cells of the kind.
+func (ep *endpoint) rows(now time.Time) (rowWriter, error) {
+	if ep.kind != nil && !ep.kind.UseGoType {
+		return newFreeRows(ep.kind, now)
+	}
+	return fixedRows{table.NewWriter(ep.Resource.Resource, now), ep.Resource.Resource}, nil
 }
 
 // sampled is how many items of a list tell how much room all of them need.
@@ -137,7 +162,7 @@ func growLike(b []byte, size, n int) []byte {
 	return slices.Grow(b, rest+rest/16)
 }
 
-func appendRow(b []byte, out *output, d *document, rows *table.Writer) ([]byte, error) {
+func appendRow(b []byte, out *output, d *document, rows rowWriter) ([]byte, error) {
 	b = append(b, `{"cells":`...)
 	var err error
 	if d.object != nil {

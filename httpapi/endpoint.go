@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 
 	"github.com/proa-project/proa/api"
+	"github.com/proa-project/proa/httpapi/dynamic"
 	"github.com/proa-project/proa/httpapi/registry"
 	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/storage"
@@ -15,19 +17,35 @@ type endpoint struct {
 	*registry.Resource
 	protobuf bool // there is a protobuf form
 	messages *memo
+	store    watchable // what lists and watches read
+	// converted says that items are not in the form in which they are shown.
+	converted bool
+	kind      *dynamic.Kind // nil for kinds of the fixed table
+}
+
+// watchable is the part of a store that a watch needs.
+type watchable interface {
+	List(ctx context.Context, prefix string, opts storage.ListOptions) (storage.List, error)
+	Watch(ctx context.Context, prefix string, opts storage.WatchOptions) (storage.Watcher, error)
 }
 
 func newEndpoint(row *api.Resource, cfg registry.Config) *endpoint {
-	return &endpoint{Resource: registry.New(row, cfg), protobuf: api.HasProtobuf(row.New()), messages: newMemo(memoLimit)}
+	return &endpoint{
+		Resource: registry.New(row, cfg), protobuf: api.HasProtobuf(row.New()), messages: newMemo(memoLimit),
+		store: cfg.Store, converted: row.StoredAs != nil,
+	}
 }
 
 // own returns an item as JSON in the form of the resource, with its
 // resourceVersion.
-func (ep *endpoint) own(item *storage.Item) ([]byte, error) {
-	if ep.StoredAs == nil {
+func (ep *endpoint) own(ctx context.Context, item *storage.Item) ([]byte, error) {
+	switch {
+	case !ep.converted:
 		return item.Value, nil
+	case ep.kind != nil:
+		return ep.ownDynamic(ctx, item)
 	}
-	s, err := ep.Decode(*item)
+	s, err := ep.Decode(ctx, *item)
 	return s.Value, err
 }
 

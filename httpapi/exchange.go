@@ -16,6 +16,8 @@ type exchange struct {
 	state request.State
 	query url.Values
 	start time.Time
+	// dynamic is the endpoint if it is of a kind that is not in the fixed table.
+	dynamic *endpoint
 	// long says that the request may take as long as it wants: a watch, a log
 	// that is followed, an upgraded connection.
 	long bool

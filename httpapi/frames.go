@@ -78,7 +78,7 @@ func (f *frames) add(kind string, item *storage.Item) bool {
 	if f.broken {
 		return false
 	}
-	value, err := f.wt.c.own(item)
+	value, err := f.wt.c.own(f.wt.ctx, item)
 	if err == nil {
 		err = f.frame(kind, document{value: value})
 	}

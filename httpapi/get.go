@@ -26,7 +26,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return c.readError(err)
 	}
-	value, err := c.own(&item)
+	value, err := c.own(r.Context(), &item)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (s *Server) find(r *http.Request, c *call, opts *listOptions, sel *selector
 		lo.Filter = func(*storage.Item) bool { return false }
 		prefix = c.Prefix(c.info.Namespace)
 	}
-	found, err := s.cfg.Store.List(r.Context(), prefix, lo)
+	found, err := c.store.List(r.Context(), prefix, lo)
 	if errors.Is(err, storage.ErrCompacted) {
 		return found, expired(opts, lo.After, c.Prefix(c.info.Namespace))
 	}
@@ -120,13 +120,16 @@ func (m *listMeta) object() metav1.ListMeta {
 
 // writeList answers with items in the negotiated form.
 func writeList(w http.ResponseWriter, r *http.Request, c *call, out *output, meta listMeta, items []storage.Item) error {
-	if out.plain() && !out.pretty && c.StoredAs == nil {
+	if out.plain() && !out.pretty && !c.converted {
 		joinList(w, r, out, c.listStart(&meta), items)
 		return nil
 	}
+	if err := c.convertAll(r.Context(), items); err != nil {
+		return err
+	}
 	docs := make([]document, len(items))
 	for i := range items {
-		value, err := c.own(&items[i])
+		value, err := c.own(r.Context(), &items[i])
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func (s *Server) parse(next http.Handler) http.Handler {
 			}
 			x.query = q
 		}
-		s.parseInto(&x.state.Info, r, x.query)
+		x.dynamic = s.parseInto(&x.state.Info, r, x.query)
 		x.long = isLong(&x.state.Info, x.query)
 		next.ServeHTTP(w, r)
 	})
@@ -59,12 +59,20 @@ func isTrue(q url.Values, name string) bool {
 	return v[0] != "0" && !strings.EqualFold(v[0], "false")
 }
 
-// parseInto fills in info from the method, the path and the query.
-func (s *Server) parseInto(info *request.Info, r *http.Request, q url.Values) {
+// parseInto fills in info from the method, the path and the query. It returns
+// the endpoint if that is of a kind that is not in the fixed table.
+func (s *Server) parseInto(info *request.Info, r *http.Request, q url.Values) (dynamic *endpoint) {
 	info.Verb, info.Path = strings.ToLower(r.Method), r.URL.Path
 	group, version, rest, ok := splitGroupVersion(r.URL.Path)
-	if !ok || !s.parseResource(info, group, version, rest) {
-		return
+	if !ok {
+		return nil
+	}
+	ep := s.parseResource(info, group, version, rest)
+	if ep == nil {
+		return nil
+	}
+	if ep.kind != nil {
+		dynamic = ep
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -98,6 +106,7 @@ func (s *Server) parseInto(info *request.Info, r *http.Request, q url.Values) {
 			}
 		}
 	}
+	return dynamic
 }
 
 // splitGroupVersion takes the prefix off a path below /api or /apis.
@@ -116,20 +125,20 @@ func splitGroupVersion(path string) (group, version string, rest []string, ok bo
 }
 
 // parseResource fills in which resource the rest of a path names. It returns
-// false, and leaves info alone, if that is none.
-func (s *Server) parseResource(info *request.Info, group, version string, rest []string) bool {
+// nil, and leaves info alone, if that is none.
+func (s *Server) parseResource(info *request.Info, group, version string, rest []string) *endpoint {
 	if n := len(rest); n == 0 || n > 5 {
-		return false
+		return nil
 	}
 	if slices.Contains(rest, "") {
-		return false
+		return nil
 	}
 	namespace := ""
 	if rest[0] == "namespaces" && len(rest) >= 3 && !s.isSubresource(group, version, rest) {
 		namespace, rest = rest[1], rest[2:]
 	}
 	if len(rest) > 3 {
-		return false
+		return nil
 	}
 	plural := rest[0]
 	if plural == "bindings" && group == "" && version == "v1" && namespace != "" && len(rest) == 1 {
@@ -137,9 +146,12 @@ func (s *Server) parseResource(info *request.Info, group, version string, rest [
 		info.Subresource = "binding"
 	}
 	ep := s.endpoints[group+"/"+version+"/"+plural]
+	if ep == nil {
+		ep = s.dynamicEndpoint(group, version, plural)
+	}
 	if ep == nil || (namespace != "" && !ep.Namespaced) || (ep.Namespaced && namespace == "" && len(rest) > 1) {
 		info.Subresource = ""
-		return false
+		return nil
 	}
 	info.Resource, info.Namespace = ep.Resource.Resource, namespace
 	if len(rest) > 1 {
@@ -148,7 +160,7 @@ func (s *Server) parseResource(info *request.Info, group, version string, rest [
 	if len(rest) > 2 {
 		info.Subresource = rest[2]
 	}
-	return true
+	return ep
 }
 
 // isSubresource tells /namespaces/x/status from /namespaces/x/pods.

@@ -49,8 +49,12 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, c *call) error {
 			return nil, apierrors.NewNotFound(c.GR(), c.info.Name)
 		}
 		obj := c.New()
-		warnings, err = p.apply(old.Value, obj)
-		return obj, err
+		if warnings, err = p.apply(old.Value, obj); err != nil {
+			return nil, err
+		}
+		more, err := c.prune(obj, p.strictness)
+		warnings = append(warnings, more...)
+		return obj, p.refused(err)
 	})
 	rc.Warnings = append(warnings, rc.Warnings...)
 	if err != nil {
@@ -139,12 +143,17 @@ func (p *patch) apply(value []byte, into runtime.Object) (warnings []string, err
 		}
 	}
 	warnings, err = api.Decode(patched, api.MediaJSON, into, p.strictness)
+	return warnings, p.refused(err)
+}
+
+// refused returns the answer for a patch whose result cannot be decoded.
+func (p *patch) refused(err error) error {
 	if decode := (*api.DecodeError)(nil); errors.As(err, &decode) {
-		return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 			field.Invalid(field.NewPath("patch"), string(p.data), decode.Err.Error()),
 		})
 	}
-	return warnings, err
+	return err
 }
 
 // applyScale applies the patch to a scale.

@@ -16,7 +16,7 @@ func (s *Server) routes() chi.Router {
 	for _, filter := range s.filters() {
 		r.Use(filter)
 	}
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoResource) })
+	r.NotFound(s.serveDynamic) // what has no route may be of a kind that appeared at run time
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoMethod) })
 
 	for _, row := range s.cfg.Resources {

@@ -20,7 +20,9 @@ import (
 	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
+	"github.com/proa-project/proa/httpapi/dynamic"
 	"github.com/proa-project/proa/httpapi/registry"
+	"github.com/proa-project/proa/openapi"
 	"github.com/proa-project/proa/storage"
 )
 
@@ -35,6 +37,15 @@ type Documents interface {
 type Tokens interface {
 	// Issue fills in the status of a copy of the request.
 	Issue(ctx context.Context, namespace, name string, tr *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
+}
+
+// ExtensibleDocuments are Documents that can describe kinds that appear at run
+// time, too.
+type ExtensibleDocuments interface {
+	Documents
+	// Extend has the kinds described beside the fixed ones, in place of those
+	// of the last call.
+	Extend(kinds []openapi.Kind)
 }
 
 // A Check is a part of what /livez and /readyz report.
@@ -52,6 +63,9 @@ type Config struct {
 	Store     storage.Store
 	Resources []*api.Resource
 	Documents Documents
+	// Dynamic are the kinds that appear at run time; nil means that there are
+	// none. Documents describes them if it is ExtensibleDocuments.
+	Dynamic *dynamic.Table
 	// Authenticator finds out who asks; nil takes everybody for anonymous.
 	Authenticator authn.Authenticator
 	// Authorizer decides who may do what; nil refuses everything.
@@ -134,6 +148,7 @@ func (c *Config) setDefaults() error {
 type Server struct {
 	cfg       Config
 	endpoints map[string]*endpoint // by group/version/plural
+	dynamic   atomic.Pointer[map[string]*endpoint]
 	router    chi.Router
 	metrics   *metrics
 
@@ -160,6 +175,9 @@ func New(cfg Config) (*Server, error) {
 		s.endpoints[row.Group+"/"+row.Version+"/"+row.Plural] = newEndpoint(row, rc)
 	}
 	s.router = s.routes()
+	if cfg.Dynamic != nil {
+		cfg.Dynamic.OnChange(func(set *dynamic.Set) { s.setDynamic(set, rc) })
+	}
 	return s, nil
 }
 

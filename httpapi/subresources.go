@@ -42,7 +42,7 @@ func (s *Server) getScale(w http.ResponseWriter, r *http.Request, c *call) error
 	if err != nil {
 		return err
 	}
-	scale, err := registry.ScaleOf(old.Object)
+	scale, err := c.Scale(old.Object)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) changeScale(w http.ResponseWriter, r *http.Request, c *call, rc
 	if err != nil {
 		return err
 	}
-	scale, err := registry.ScaleOf(res.Object)
+	scale, err := c.Scale(res.Object)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, c *call) error {
 		return err
 	}
 	obj := c.New()
-	warnings, err := s.decode(w, r, obj, opts.strictness)
+	warnings, err := s.decodeOwn(w, r, c, obj, opts.strictness)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *call) error {
 	defer s.streams.Done()
 	defer context.AfterFunc(s.stopping, cancel)()
 
-	wt := &watching{s: s, c: c, opts: opts, sel: sel, out: &out}
+	if c.kind != nil {
+		defer context.AfterFunc(c.kind.Context(), cancel)()
+	}
+	wt := &watching{ctx: ctx, s: s, c: c, opts: opts, sel: sel, out: &out}
 	var empty bool
 	if wt.prefix, empty = sel.prefix(c.info.Namespace); !empty {
 		wt.prefix, wt.never = c.Prefix(c.info.Namespace), true
@@ -60,6 +63,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // watching is one watch under way.
 type watching struct {
+	ctx    context.Context //nolint:containedctx // of the request, for conversions
 	s      *Server
 	c      *call
 	opts   *listOptions
@@ -82,7 +86,7 @@ func (wt *watching) run(ctx context.Context, f *frames) error {
 	if !wt.sel.everything() || wt.never {
 		wo.Filter = wt.matches
 	}
-	w, err := wt.s.cfg.Store.Watch(ctx, wt.prefix, wo)
+	w, err := wt.c.store.Watch(ctx, wt.prefix, wo)
 	if err != nil {
 		switch {
 		case !f.started && !errors.Is(err, storage.ErrCompacted):
@@ -120,7 +124,7 @@ func (wt *watching) initial(ctx context.Context, f *frames) (int64, error) {
 	if o.hasRevision {
 		lo.Match, lo.Revision = storage.NotOlderThan, o.revision
 	}
-	found, err := wt.s.cfg.Store.List(ctx, wt.prefix, lo)
+	found, err := wt.c.store.List(ctx, wt.prefix, lo)
 	if err != nil {
 		return 0, err
 	}

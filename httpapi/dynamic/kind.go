@@ -51,13 +51,10 @@ type Stored interface {
 	// Validate returns the faults of a new object, or of one that is to replace
 	// old; status says that only the status may differ.
 	Validate(ctx context.Context, obj, old *unstructured.Unstructured, status bool) field.ErrorList
-	// Scale returns where the numbers of the scale subresource are, or nil.
-	Scale() *ScalePaths
-}
-
-// ScalePaths are where an object has what its scale shows.
-type ScalePaths struct {
-	Spec, Status, Selector string // .spec.replicas; Selector may be ""
+	// ScalePaths returns where an object has the replicas that it wants and has
+	// and its selector, "" if there is none: .spec.replicas. Without a scale all
+	// are "".
+	ScalePaths() (spec, status, selector string)
 }
 
 // Context ends when the kind is no longer served, or by another Kind.

@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/proa-project/proa/api"
-	"github.com/proa-project/proa/api/defaulting"
-	"github.com/proa-project/proa/api/validation"
 	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/storage"
 )
@@ -21,13 +19,13 @@ func (r *Resource) Create(ctx context.Context, c *Call, obj api.Object) (Result,
 	}
 	c.Name = obj.GetName()
 
-	defaulting.Default(obj)
+	r.prepare(obj)
 	req := r.admissionRequest(c, admission.Create, obj, nil)
 	obj, err := r.mutate(ctx, c, req)
 	if err != nil {
 		return Result{}, err
 	}
-	defaulting.Default(obj)
+	r.prepare(obj)
 	r.initObject(c, obj)
 
 	base := ""
@@ -36,11 +34,11 @@ func (r *Resource) Create(ctx context.Context, c *Call, obj api.Object) (Result,
 		obj.SetName(generateName(base))
 	}
 	nameNamespace(obj)
-	value, stored, err := r.encode(obj)
+	value, stored, err := r.encode(ctx, obj)
 	if err != nil {
 		return Result{}, err
 	}
-	if err = r.validate(obj, value, validation.Create(obj)); err != nil {
+	if err = r.validate(obj, value, r.faults(ctx, c, obj, nil)); err != nil {
 		return Result{}, err
 	}
 	req.Encoded(value)
@@ -53,7 +51,7 @@ func (r *Resource) Create(ctx context.Context, c *Call, obj api.Object) (Result,
 	for attempt := 1; base != "" && attempt < nameAttempts && errors.Is(err, storage.ErrExists); attempt++ {
 		obj.SetName(generateName(base))
 		nameNamespace(obj)
-		if value, stored, err = r.encode(obj); err != nil {
+		if value, stored, err = r.encode(ctx, obj); err != nil {
 			return Result{}, err
 		}
 		c.Name = obj.GetName()
@@ -96,6 +94,7 @@ func (r *Resource) initObject(c *Call, obj api.Object) {
 	if !r.strategy.keepsStatus {
 		clearPart(obj, r.parts.status)
 	}
+	r.initCustom(obj)
 	if r.strategy.create != nil {
 		r.strategy.create(obj)
 	}

@@ -33,7 +33,7 @@ func (r *Resource) Delete(ctx context.Context, c *Call, opts *metav1.DeleteOptio
 		case err == nil:
 			return res, nil
 		case errors.As(err, &conflict):
-			old, err = r.Decode(conflict.Current)
+			old, err = r.Decode(ctx, conflict.Current)
 			fresh = true
 		case fresh || ctx.Err() != nil || errors.Is(err, storage.ErrUnavailable):
 			return Result{}, err
@@ -63,6 +63,9 @@ func (r *Resource) tryDelete(ctx context.Context, c *Call, opts *metav1.DeleteOp
 	}
 	grace := r.graceOf(obj, opts)
 	obj.SetFinalizers(r.finalizersFor(obj, opts))
+	if r.strategy.deleting != nil && obj.GetDeletionTimestamp() == nil {
+		r.strategy.deleting(obj)
+	}
 	held := len(obj.GetFinalizers()) > 0 || (r.strategy.held != nil && r.strategy.held(obj))
 	if grace == 0 && !held {
 		return r.remove(ctx, c, obj, old.Value, old)
@@ -189,7 +192,7 @@ func (r *Resource) remove(ctx context.Context, c *Call, obj api.Object, value []
 // persist stores a state that has not been through the pipeline of Update,
 // because the server alone has made it.
 func (r *Resource) persist(ctx context.Context, c *Call, obj api.Object, old Stored) (Result, error) {
-	value, stored, err := r.encode(obj)
+	value, stored, err := r.encode(ctx, obj)
 	if err != nil {
 		return Result{}, err
 	}

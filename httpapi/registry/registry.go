@@ -30,6 +30,8 @@ type Config struct {
 	Schema Schema
 	// Admission is called for each write; nil admits everything.
 	Admission *admission.Chain
+	// Custom is what is special about a kind without a Go type; nil for others.
+	Custom Custom
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -41,6 +43,7 @@ type Resource struct {
 
 	store     storage.Store
 	schema    Schema
+	custom    Custom
 	admission *admission.Chain
 	now       func() time.Time
 	strategy  strategy
@@ -56,9 +59,13 @@ func New(row *api.Resource, cfg Config) *Resource {
 		schema:    cfg.Schema,
 		admission: cfg.Admission,
 		now:       cfg.Now,
+		custom:    cfg.Custom,
 		strategy:  strategyOf(row),
 		parts:     partsOf(row),
 		recent:    newRecent(),
+	}
+	if r.custom != nil {
+		r.strategy, r.schema = customStrategy(), nil
 	}
 	if r.admission == nil {
 		r.admission = &admission.Chain{}
@@ -120,12 +127,15 @@ func (r *Resource) Load(ctx context.Context, c *Call, fresh bool) (Stored, error
 	if err != nil {
 		return Stored{}, r.StorageError(c, err)
 	}
-	return r.Decode(item)
+	return r.Decode(ctx, item)
 }
 
 // Decode returns an item of storage as an object of the resource.
-func (r *Resource) Decode(item storage.Item) (Stored, error) {
+func (r *Resource) Decode(ctx context.Context, item storage.Item) (Stored, error) {
 	s := Stored{Revision: item.Revision, raw: item.Value}
+	if r.custom != nil {
+		return r.decodeCustom(ctx, item)
+	}
 	stored := r.Stored()
 	obj := stored.New()
 	if err := api.DecodeStored(item.Value, obj); err != nil {
@@ -149,8 +159,12 @@ func (r *Resource) Decode(item storage.Item) (Stored, error) {
 
 // encode returns an object as JSON without resourceVersion, in the form of
 // the resource and in the form that is stored. They are one for most kinds.
-func (r *Resource) encode(obj api.Object) (own, stored []byte, err error) {
+func (r *Resource) encode(ctx context.Context, obj api.Object) (own, stored []byte, err error) {
 	own, err = api.EncodeStored(obj)
+	if err == nil && r.custom != nil {
+		stored, err = r.custom.Write(ctx, own)
+		return own, stored, err
+	}
 	if err != nil || r.StoredAs == nil {
 		return own, own, err
 	}
@@ -195,6 +209,28 @@ func (r *Resource) Admit(ctx context.Context, c *Call, op admission.Operation, o
 	}
 	c.Warnings = append(c.Warnings, req.Warnings...)
 	return err
+}
+
+// AdmitObject asks admission about a write whose object is kept elsewhere. It
+// returns the object as admission has changed it; obj is nil for a deletion.
+func (r *Resource) AdmitObject(ctx context.Context, c *Call, op admission.Operation, obj, old api.Object) (api.Object, error) {
+	var before runtime.Object
+	if old != nil {
+		before = old
+	}
+	if obj == nil {
+		req := r.admissionRequest(c, op, nil, before)
+		if err := r.admission.Mutate(ctx, req); err != nil {
+			return nil, err
+		}
+		return nil, r.admit(ctx, c, req)
+	}
+	req := r.admissionRequest(c, op, obj, before)
+	obj, err := r.mutate(ctx, c, req)
+	if err != nil {
+		return nil, err
+	}
+	return obj, r.admit(ctx, c, req)
 }
 
 // admit asks admission whether a write may go on.

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -45,11 +46,19 @@ func ScaleOf(obj api.Object) (*autoscalingv1.Scale, error) {
 	return out, nil
 }
 
+// Scale is ScaleOf for objects of the resource.
+func (r *Resource) Scale(obj api.Object) (*autoscalingv1.Scale, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && r.custom != nil {
+		return r.customScale(u)
+	}
+	return ScaleOf(obj)
+}
+
 // UpdateScale changes how many replicas an object wants. The change gets the
 // present scale and returns the wanted one.
 func (r *Resource) UpdateScale(ctx context.Context, c *Call, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error)) (Result, error) {
 	return r.Update(ctx, c, func(old Stored) (api.Object, error) {
-		have, err := ScaleOf(old.Object)
+		have, err := r.Scale(old.Object)
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +84,8 @@ func (r *Resource) UpdateScale(ctx context.Context, c *Call, change func(*autosc
 		}
 		obj.SetResourceVersion(want.ResourceVersion)
 		switch o := obj.(type) {
+		case *unstructured.Unstructured:
+			return obj, r.setReplicas(o, int64(want.Spec.Replicas))
 		case *appsv1.Deployment:
 			o.Spec.Replicas = &want.Spec.Replicas
 		case *appsv1.ReplicaSet:

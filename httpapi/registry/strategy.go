@@ -40,6 +40,8 @@ type strategy struct {
 	// grace decides in how many seconds an object ends whose deletion is
 	// graceful: wanted is the client's wish or nil.
 	grace func(obj api.Object, wanted *int64) int64
+	// deleting changes an object whose deletion is asked for the first time.
+	deleting func(obj api.Object)
 	// held reports whether something but metadata.finalizers keeps an object
 	// whose deletion has been asked for.
 	held func(obj api.Object) bool

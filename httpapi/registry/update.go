@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proa-project/proa/api"
-	"github.com/proa-project/proa/api/defaulting"
-	"github.com/proa-project/proa/api/validation"
 	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/storage"
 )
@@ -50,7 +48,7 @@ func (r *Resource) update(ctx context.Context, c *Call, change Change, try step)
 			return res, nil
 		case errors.As(err, &conflict):
 			// Somebody was faster. What the store has now is as good as a read.
-			old, err = r.Decode(conflict.Current)
+			old, err = r.Decode(ctx, conflict.Current)
 			fresh = true
 		case ctx.Err() != nil && errors.Is(err, errStale):
 			// There is no time for the read that would decide.
@@ -82,23 +80,19 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	}
 
 	r.keep(c, obj, old.Object)
-	defaulting.Default(obj)
+	r.prepare(obj)
 	req := r.admissionRequest(c, admission.Update, obj, old.Object)
 	if obj, err = r.mutate(ctx, c, req); err != nil {
 		return Result{}, err
 	}
-	defaulting.Default(obj)
+	r.prepare(obj)
 	r.keep(c, obj, old.Object)
 
-	value, stored, err := r.encodeNext(c, obj, old)
+	value, stored, err := r.encodeNext(ctx, c, obj, old)
 	if err != nil {
 		return Result{}, err
 	}
-	check := validation.Update
-	if c.Subresource == "status" {
-		check = validation.UpdateStatus
-	}
-	if err := r.validate(obj, value, check(obj, old.Object)); err != nil {
+	if err := r.validate(obj, value, r.faults(ctx, c, obj, old.Object)); err != nil {
 		return Result{}, err
 	}
 	req.Encoded(value)
@@ -133,17 +127,27 @@ func (r *Resource) replace(ctx context.Context, c *Call, obj api.Object, value, 
 
 // encodeNext encodes a wanted state, whose generation is one more if the spec
 // is another.
-func (r *Resource) encodeNext(c *Call, obj api.Object, old Stored) (own, stored []byte, err error) {
-	own, stored, err = r.encode(obj)
+func (r *Resource) encodeNext(ctx context.Context, c *Call, obj api.Object, old Stored) (own, stored []byte, err error) {
+	own, stored, err = r.encode(ctx, obj)
 	if err != nil || !r.strategy.generation || c.Subresource == "status" {
 		return own, stored, err
 	}
-	// Specs that look the same are the same; others may still mean the same.
-	if bytes.Equal(api.Member(own, r.parts.specMember), api.Member(old.Value, r.parts.specMember)) || samePart(obj, old.Object, r.parts.spec) {
+	if r.sameSpec(obj, own, old) {
 		return own, stored, nil
 	}
 	obj.SetGeneration(old.Object.GetGeneration() + 1)
-	return r.encode(obj)
+	return r.encode(ctx, obj)
+}
+
+// sameSpec reports whether a wanted state, of which own is the JSON, asks for
+// the same as the stored one.
+func (r *Resource) sameSpec(obj api.Object, own []byte, old Stored) bool {
+	if r.custom != nil {
+		return sameCustom(obj, old.Object)
+	}
+	// Specs that look the same are the same; others may still mean the same.
+	return bytes.Equal(api.Member(own, r.parts.specMember), api.Member(old.Value, r.parts.specMember)) ||
+		samePart(obj, old.Object, r.parts.spec)
 }
 
 // tryDirect is the step for a change that the server itself has made out of
@@ -216,6 +220,10 @@ func (r *Resource) preconditionFailed(c *Call, what, want, have string) error {
 // keep gives the wanted state what a call may not change.
 func (r *Resource) keep(c *Call, obj, old api.Object) {
 	keepMeta(obj, old)
+	if r.custom != nil {
+		r.keepCustom(c, obj, old)
+		return
+	}
 	if c.Subresource == "status" {
 		copyPart(obj, old, r.parts.spec)
 		if r.strategy.keepsMeta {
