@@ -237,8 +237,12 @@ func receive(r *http.Request) (file *os.File, size int64, digest string, err err
 		return nil, 0, "", tooLarge()
 	}
 	var magic [8]byte
-	if _, err := f.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], []byte("\x00asm\x01\x00\x00\x00")) {
-		return nil, 0, "", apierrors.NewBadRequest("the content is no WebAssembly module of version 1")
+	n, err := f.ReadAt(magic[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, "", apierrors.NewInternalError(fmt.Errorf("store the upload: %w", err))
+	}
+	if err := checkMagic(magic[:n]); err != nil {
+		return nil, 0, "", apierrors.NewBadRequest(err.Error())
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, 0, "", apierrors.NewInternalError(fmt.Errorf("store the upload: %w", err))

@@ -49,9 +49,7 @@ func (m *module) whyNot(name, digest string) *Problem {
 func (l *Library) sync(ctx context.Context, name string, pull bool) error {
 	m, ok := l.modules.Get("", name)
 	if !ok {
-		l.set(name, nil)
-		l.metrics.forget(name)
-		return nil
+		return l.forget(ctx, name)
 	}
 	if l.unchanged(m) {
 		return nil
@@ -65,6 +63,19 @@ func (l *Library) sync(ctx context.Context, name string, pull bool) error {
 	l.set(name, next)
 	l.status.Add(name)
 	return err
+}
+
+// forget lets go of a module that is gone.
+func (l *Library) forget(ctx context.Context, name string) error {
+	l.mu.Lock()
+	var uid types.UID
+	if have := l.known[name]; have != nil {
+		uid = have.uid
+	}
+	l.mu.Unlock()
+	l.set(name, nil)
+	l.metrics.forget(name)
+	return l.chunks.forgetPull(ctx, name, uid)
 }
 
 // unchanged reports whether what is known fits the object. It takes over a new
@@ -116,6 +127,11 @@ func (l *Library) find(ctx context.Context, m *pluginsv1.WasmModule, next *modul
 	if err := l.chunks.keep(ctx, next.digest, wasm, signatures); err != nil {
 		return err // the code can be used meanwhile
 	}
+	if m.Spec.Image != nil && m.Spec.Digest == "" {
+		if err := l.chunks.recordPull(ctx, m, next.digest); err != nil {
+			return err
+		}
+	}
 	next.stored = true
 	return nil
 }
@@ -123,6 +139,11 @@ func (l *Library) find(ctx context.Context, m *pluginsv1.WasmModule, next *modul
 // fetch finds out which digest the object wants, and returns the bytes if they
 // are not in the store already.
 func (l *Library) fetch(ctx context.Context, m *pluginsv1.WasmModule, next *module, pull bool) ([]byte, *Problem) {
+	if m.Spec.Image == nil {
+		if err := l.chunks.forgetPull(ctx, m.Name, m.UID); err != nil {
+			return nil, contentProblem(err)
+		}
+	}
 	switch spec := &m.Spec; {
 	case len(spec.Code) > 0:
 		next.digest = engine.Digest(spec.Code)
