@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -33,7 +32,14 @@ what a plugin does here it does there.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCommand(), buildCommand(), inspectCommand(), testCommand(), benchCommand(), pushCommand())
+	c.AddCommand(
+		newCommand(),
+		buildCommand(),
+		inspectCommand(),
+		testCommand(),
+		benchCommand(),
+		pushCommand(),
+	)
 	return c
 }
 
@@ -57,43 +63,4 @@ func load(ctx context.Context, file string) (*engine.Engine, *engine.Code, error
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return e, code, nil
-}
-
-func buildCommand() *cobra.Command {
-	var out string
-	c := &cobra.Command{
-		Use:   "build [DIR]",
-		Short: "Build a plugin written in Go",
-		Long: `Build the plugin in DIR (default: the current one) with the Go toolchain.
-
-It runs
-  GOOS=wasip1 GOARCH=wasm go build -trimpath -buildmode=c-shared -ldflags='-s -w' -o OUT .`,
-		Example: "  proa plugin build my-policy -o my-policy.wasm",
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) == 1 {
-				dir = args[0]
-			}
-			abs, err := filepath.Abs(out)
-			if err != nil {
-				return err
-			}
-			build := exec.CommandContext(c.Context(), "go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", abs, ".") //nolint:gosec // the path is the user's own
-			build.Dir = dir
-			build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-			build.Stdout, build.Stderr = c.OutOrStdout(), c.ErrOrStderr()
-			if err = build.Run(); err != nil {
-				return fmt.Errorf("go build: %w", err)
-			}
-			info, err := os.Stat(abs)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes\n", out, info.Size())
-			return nil
-		},
-	}
-	c.Flags().StringVarP(&out, "output", "o", "plugin.wasm", "file to write")
-	return c
 }

@@ -42,7 +42,7 @@ func build(t testing.TB, dir string, want toolchain.Language, env ...string) []b
 	}
 	var log bytes.Buffer
 	out := filepath.Join(t.TempDir(), "plugin.wasm")
-	if err := toolchain.Build(t.Context(), toolchain.Config{Dir: dir, Output: out, Tools: []string{tools(t)}, Env: env, Log: &log}); err != nil {
+	if err := toolchain.Build(t.Context(), toolchain.Config{Dir: dir, Output: out, Tools: []string{Tools(t)}, Env: env, Log: &log}); err != nil {
 		t.Fatalf("build %s: %v (\"make setup\" installs the compilers)\n%s", dir, err, &log)
 	}
 	b, err := os.ReadFile(out)
@@ -52,9 +52,9 @@ func build(t testing.TB, dir string, want toolchain.Language, env ...string) []b
 	return b
 }
 
-// tools is where "make setup" puts what it builds: $PROA_CACHE/bin, or
+// Tools is where "make setup" puts what it builds: $PROA_CACHE/bin, or
 // .cache/bin of the checkout.
-func tools(t testing.TB) string {
+func Tools(t testing.TB) string {
 	t.Helper()
 	if cache := os.Getenv("PROA_CACHE"); cache != "" {
 		return filepath.Join(cache, "bin")
