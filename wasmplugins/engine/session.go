@@ -51,12 +51,13 @@ func (s *Session) Run(ctx context.Context, f func(i *Instance) error) (Usage, er
 	i := s.i
 	i.meter.ctx = ctx
 	i.meter.deadline = i.meter.deadline.Add(time.Since(s.paused))
-	before := i.meter.used()
+	before, calls := i.meter.used(), len(i.host.calls)
 	s.err = ErrClosed // if f panics
 	s.err = f(i)
 	u := i.end()
 	i.out.b, i.out.parts = i.out.b[:0], i.out.parts[:0]
 	u.Fuel -= before
+	u.HostCalls = u.HostCalls[calls:]
 	s.paused = time.Now()
 	return u, s.err
 }
@@ -93,3 +94,7 @@ func (s *Session) End() {
 	s.p.put(s.i, good)
 	<-s.p.slots
 }
+
+// View returns n bytes of the guest's memory for the host to read and change.
+// They are valid until the next call of the guest.
+func (i *Instance) View(ptr, n uint32) ([]byte, bool) { return i.Read(ptr, n) }
