@@ -29,6 +29,7 @@ import (
 	"github.com/proa-project/proa/httpapi/authn"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
+	"github.com/proa-project/proa/httpapi/dynamic"
 	"github.com/proa-project/proa/httpapi/pki"
 	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/informers"
@@ -95,6 +96,7 @@ type ControlPlane struct {
 
 	tokens loopback
 	traces *policy.Traces
+	kinds  *dynamic.Table
 	group  *errgroup.Group
 	ctx    context.Context //nolint:containedctx // the life of the whole
 	cancel context.CancelFunc
@@ -107,7 +109,7 @@ func ControllerNames() []string { return controllers.Names() }
 // Start runs a control plane and returns when it is ready. It stops when ctx
 // is done; Wait waits for that.
 func Start(ctx context.Context, config Config) (*ControlPlane, error) {
-	cp := &ControlPlane{tokens: newLoopback(), traces: policy.NewTraces(0)}
+	cp := &ControlPlane{tokens: newLoopback(), traces: policy.NewTraces(0), kinds: dynamic.New(dynamic.Config{})}
 	ctx, cp.cancel = context.WithCancel(ctx)
 	cp.group, cp.ctx = errgroup.WithContext(ctx)
 	if err := cp.start(config); err != nil {
@@ -294,6 +296,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 		Store:     cp.store,
 		Resources: api.Resources(),
 		Documents: documents,
+		Dynamic:   cp.kinds,
 		Authenticator: authn.Chain{
 			&authn.ClientCerts{Pool: cp.Authority.Pool()},
 			authn.Bearer{authn.NewStatic(cp.tokens.users()), accounts, &authn.JoinTokens{Secrets: look}},
