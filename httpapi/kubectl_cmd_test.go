@@ -1,11 +1,14 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"context"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/proa-project/proa/httpapi/dynamic"
 )
 
 // TestKubectl is a day with kubectl.
@@ -20,12 +23,7 @@ spec:
   containers:
   - {name: c, image: "nginx:1"}
 `
-	expect := func(want string, stdin string, args ...string) {
-		t.Helper()
-		if got, _ := k.try(stdin, args...); !strings.Contains(got, want) {
-			t.Errorf("kubectl %s: %q\nwant %q", strings.Join(args, " "), got, want)
-		}
-	}
+	expect := k.expecter()
 	expect("pod/web created", pod, "apply", "-f", "-")
 	expect("pod/web unchanged", pod, "apply", "-f", "-")
 	expect("pod/web configured", strings.Replace(pod, "nginx:1", "nginx:2", 1), "apply", "-f", "-")
@@ -80,4 +78,58 @@ func TestKubectlWatch(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestKubectlVirtual is what kubectl does with a virtual resource.
+func TestKubectlVirtual(t *testing.T) {
+	f, kinds := newDynamicFixture(t)
+	k := newKubectl(t, f)
+	p := newToys("ball")
+	if err := kinds.SetVirtual("test", []dynamic.Virtual{virtualToys(p)}); err != nil {
+		t.Fatal(err)
+	}
+	top := `
+apiVersion: toys.example.com/v1
+kind: Toy
+metadata: {name: top}
+spec: {size: 3, color: red}
+`
+	expect := k.expecter()
+	expect("ball   4", "", "get", "toys")
+	expect("toys.toys.example.com", "", "api-resources", "-o", "name")
+	expect("toy.toys.example.com/top created", top, "apply", "-f", "-")
+	expect("toy.toys.example.com/top unchanged", top, "apply", "-f", "-")
+	expect("toy.toys.example.com/top configured", strings.Replace(top, "red", "blue", 1), "apply", "-f", "-")
+	expect("blue", "", "get", "ty", "top", "-o", "jsonpath={.spec.color}")
+	expect("Color:  blue", "", "describe", "toy", "top")
+	expect("KIND:       Toy", "", "explain", "toys")
+	expect("toy.toys.example.com/top labeled", "", "label", "toy", "top", "x=y")
+	expect("toy.toys.example.com/top patched", "", "patch", "toy", "top", "--type=merge", "-p", `{"spec":{"color":null}}`)
+	expect(`toys.toys.example.com "none" not found`, "", "get", "toy", "none")
+	expect("deleted", "", "delete", "toy", "top")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "kubectl", "get", "toys", "-w", "--kubeconfig", k.config)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "ball") && strings.Contains(lines.Text(), "4") {
+			p.put(toy("ball", map[string]any{"size": int64(77)}))
+		}
+		if strings.Contains(lines.Text(), "77") {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("kubectl get -w has not shown the change")
+	}
+	cancel()
+	cmd.Wait() //nolint:errcheck // it was killed
 }

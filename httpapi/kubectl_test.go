@@ -50,3 +50,14 @@ func (k *kubectl) try(stdin string, args ...string) (string, error) {
 	err := cmd.Run()
 	return strings.TrimSpace(out.String()), err
 }
+
+// expecter returns a function that runs kubectl and wants a text in what it
+// says.
+func (k *kubectl) expecter() func(want, stdin string, args ...string) {
+	return func(want, stdin string, args ...string) {
+		k.t.Helper()
+		if got, _ := k.try(stdin, args...); !strings.Contains(got, want) {
+			k.t.Errorf("kubectl %s: %q\nwant %q", strings.Join(args, " "), got, want)
+		}
+	}
+}
