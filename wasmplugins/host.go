@@ -19,10 +19,13 @@ import (
 	"github.com/proa-project/proa/httpapi/client/event"
 	"github.com/proa-project/proa/informers"
 	"github.com/proa-project/proa/storage"
+	"github.com/proa-project/proa/wasmplugins/access"
 	"github.com/proa-project/proa/wasmplugins/admit"
+	"github.com/proa-project/proa/wasmplugins/convert"
 	"github.com/proa-project/proa/wasmplugins/engine"
 	"github.com/proa-project/proa/wasmplugins/library"
 	"github.com/proa-project/proa/wasmplugins/runner"
+	"github.com/proa-project/proa/wasmplugins/virtual"
 )
 
 // Config configures a Host. REST, Factory and Store are required.
@@ -44,6 +47,10 @@ type Config struct {
 
 	// Keys are trusted. With any, modules must be signed by one of them.
 	Keys []library.Key
+	// Kinds is where virtual APIs are announced; without it there are none.
+	Kinds virtual.Table
+	// Audiences are those of the API server, for authentication plugins.
+	Audiences []string
 	// Grant decides on host calls; nil grants none.
 	Grant runner.Grant
 	// Breaker says when plugins that fail are no longer called.
@@ -77,6 +84,12 @@ func (c *Config) setDefaults() error {
 type Host struct {
 	// Admission is the extension point of admission, a policy.Source.
 	Admission *admit.Point
+	// Authorization has authorizers for before and after RBAC.
+	Authorization *access.Authorization
+	// Authentication is an authn.TokenVerifier.
+	Authentication *access.Authentication
+	// Conversion converts custom resources.
+	Conversion *convert.Point
 
 	c          Config
 	engine     *engine.Engine
@@ -134,10 +147,19 @@ func (h *Host) build() error {
 	h.Admission = admit.New(admit.Config{
 		Runner: h.runner, Engine: h.engine, NamespaceLabels: h.namespaceLabels, StartupWait: c.StartupWait, Metrics: answers,
 	})
+	h.Authorization = access.NewAuthorization(h.runner, h.engine)
+	h.Authentication = access.NewAuthentication(h.runner, h.engine, c.Audiences)
+	h.Conversion = convert.New(h.runner, h.engine)
 	h.points = []func(context.Context) error{
 		h.library.Run,
 		h.runner.Events.Run,
 		h.Admission.Run,
+		h.Authorization.Run,
+		h.Authentication.Run,
+		h.Conversion.Run,
+	}
+	if c.Kinds != nil {
+		h.points = append(h.points, virtual.New(virtual.Config{Runner: h.runner, Engine: h.engine, Table: c.Kinds}).Run)
 	}
 	return nil
 }
@@ -160,10 +182,19 @@ func (h *Host) Run(ctx context.Context) error {
 // WaitReady waits until the plugins that were there at the start run, or are
 // known to fail, or returns the error of ctx. An API server that serves nobody
 // before has no moment without its plugins.
-func (h *Host) WaitReady(ctx context.Context) error { return h.Admission.WaitReady(ctx) }
+func (h *Host) WaitReady(ctx context.Context) error {
+	for _, wait := range []func(context.Context) error{h.Admission.WaitReady, h.Authorization.WaitReady, h.Authentication.WaitReady} {
+		if err := wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Ready returns runner.ErrNotReady until WaitReady would return.
-func (h *Host) Ready() error { return h.Admission.Ready() }
+func (h *Host) Ready() error {
+	return cmp.Or(h.Admission.Ready(), h.Authorization.Ready(), h.Authentication.Ready())
+}
 
 // ContentHandler serves the content subresource of WasmModules, see
 // library.Library.

@@ -179,6 +179,9 @@ func (cp *ControlPlane) start(config Config) error {
 	// plugins' host is such a component.
 	late := &lateHandler{}
 	cp.Handler = late
+	if err := cp.kinds.SetVirtual("traces", []dynamic.Virtual{traceResource(cp.traces)}); err != nil {
+		return err
+	}
 	host, factory, err := cp.pluginHost(config, metrics)
 	if err != nil {
 		return err
@@ -235,6 +238,9 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 		Metrics:  metrics,
 		Instance: identity(),
 		Keys:     keys,
+		Kinds:    cp.kinds,
+
+		Audiences: []string{authn.DefaultIssuer},
 	})
 	return host, factory, err
 }
@@ -299,13 +305,15 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 		Dynamic:   cp.kinds,
 		Authenticator: authn.Chain{
 			&authn.ClientCerts{Pool: cp.Authority.Pool()},
-			authn.Bearer{authn.NewStatic(cp.tokens.users()), accounts, &authn.JoinTokens{Secrets: look}},
+			authn.Bearer{authn.NewStatic(cp.tokens.users()), accounts, &authn.JoinTokens{Secrets: look}, host.Authentication},
 		},
 		Authorizer: authz.Chain{
 			authz.Masters{},
 			authz.Health{},
 			authz.Join{},
 			&authz.Nodes{Graph: look},
+			host.Authorization.Before(),
+			host.Authorization.After(),
 		},
 		Admission: admissionChain(cp.store, policy.New(policy.Config{
 			Sources:          []policy.Source{host.Admission},

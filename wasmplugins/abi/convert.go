@@ -1,0 +1,81 @@
+package abi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ExportConvert is the export of conversion.
+const ExportConvert = "proa_convert"
+
+// ConvertInput returns the input of proa_convert. The objects are JSON.
+func ConvertInput(desired string, objects [][]byte) ([]byte, error) {
+	raw := make([]json.RawMessage, len(objects))
+	for i, o := range objects {
+		raw[i] = o
+	}
+	return json.Marshal(struct {
+		APIVersion        string            `json:"apiVersion"`
+		DesiredAPIVersion string            `json:"desiredAPIVersion"`
+		Objects           []json.RawMessage `json:"objects"`
+	}{Native, desired, raw})
+}
+
+// ErrConversion is wrapped when a guest says that it cannot convert.
+var ErrConversion = errors.New("conversion failed")
+
+// ParseConvertReply decodes the reply of proa_convert. There must be as many
+// objects as were asked about, each of the desired version and otherwise the
+// same object. What is returned shares nothing with b.
+func ParseConvertReply(b []byte, desired string, before [][]byte) ([][]byte, error) {
+	var r struct {
+		Objects []json.RawMessage `json:"objects"`
+		Error   string            `json:"error"`
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("the reply is no JSON of a conversion: %w", err)
+	}
+	if r.Error != "" {
+		return nil, fmt.Errorf("%w: %s", ErrConversion, r.Error)
+	}
+	if len(r.Objects) != len(before) {
+		return nil, fmt.Errorf("%d objects came back for %d", len(r.Objects), len(before))
+	}
+	out := make([][]byte, len(before))
+	for i := range r.Objects {
+		if err := sameObject(before[i], r.Objects[i], desired); err != nil {
+			return nil, fmt.Errorf("object %d: %w", i, err)
+		}
+		out[i] = r.Objects[i]
+	}
+	return out, nil
+}
+
+// identity is what a conversion may not change.
+type identity struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		UID       string `json:"uid"`
+	} `json:"metadata"`
+}
+
+func sameObject(before, after []byte, desired string) error {
+	var was, is identity
+	if err := json.Unmarshal(before, &was); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(after, &is); err != nil {
+		return err
+	}
+	if is.APIVersion != desired {
+		return fmt.Errorf("apiVersion is %q, not %q", is.APIVersion, desired)
+	}
+	if is.Kind != was.Kind || is.Metadata != was.Metadata {
+		return errors.New("kind, name, namespace or uid is another")
+	}
+	return nil
+}
