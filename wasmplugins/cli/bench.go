@@ -1,82 +1,90 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/proa-project/proa/wasmplugins/engine"
-	"github.com/proa-project/proa/wasmplugins/native"
 )
 
 func benchCommand() *cobra.Command {
 	var during time.Duration
+	var phase, settings string
 	c := &cobra.Command{
-		Use:     "bench FILE CASES...",
-		Short:   "Measure a plugin on cases",
-		Long:    "Call a plugin over and over with each case that has a request, and print how long that took (the median and the 99th percentile), the fuel, and the memory of an instance.",
+		Use:   "bench FILE CASES...",
+		Short: "Measure a plugin on cases or recorded requests",
+		Long: `Call a plugin over and over with each case that has a request, and print how long
+that took (the median and the 99th percentile), the fuel, the host calls, and the
+memory of an instance. The files are those of "proa plugin test"; a recording is
+measured request by request.`,
 		Example: "  proa plugin bench my-policy.wasm my-policy/cases.yaml --for 5s",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
+			cases, err := readAll(args[1:], phase, settings)
+			if err != nil {
+				return err
+			}
 			e, code, err := load(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer e.Close() //nolint:errcheck // frees memory only
 			defer code.Close()
-			fmt.Fprintf(c.OutOrStdout(), "%-32s %10s %10s %10s %10s\n", "case", "p50", "p99", "fuel", "memory")
-			for _, file := range args[1:] {
-				cases, err := readCases(file)
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', tabwriter.AlignRight)
+			fmt.Fprintln(w, "p50\tp99\tfuel\thost calls\tmemory\t  case")
+			for _, tc := range cases {
+				if len(tc.Request) == 0 || tc.Want.Failure != "" || tc.Want.InvalidSettings != "" {
+					continue
+				}
+				s, err := tc.bench(c.Context(), e, code, during)
 				if err != nil {
-					return err
+					return fmt.Errorf("%s: %w", tc.Name, err)
 				}
-				for _, tc := range cases {
-					if len(tc.Request) == 0 {
-						continue
-					}
-					if err := tc.bench(c, e, code, during); err != nil {
-						return fmt.Errorf("%s: %w", tc.Name, err)
-					}
-				}
+				fmt.Fprintf(w, "%v\t%v\t%d\t%d\t%d KiB\t  %s\n", s.at(.5), s.at(.99), s.usage.Fuel, len(s.usage.HostCalls), s.usage.Memory>>10, tc.Name)
 			}
-			return nil
+			return w.Flush()
 		},
 	}
 	c.Flags().DurationVar(&during, "for", time.Second, "time to spend on each case")
+	recordingFlags(c, &phase, &settings)
 	return c
 }
 
-func (c *testCase) bench(cmd *cobra.Command, e *engine.Engine, code *engine.Code, during time.Duration) error {
-	p, err := native.Start(cmd.Context(), e, code, native.Config{Name: c.Name, Settings: c.Settings, Instances: 1})
+// A sample is how long calls took.
+type sample struct {
+	took  []time.Duration // sorted
+	usage engine.Usage    // of the last
+}
+
+// at returns the time within which a share of the calls was answered.
+func (s *sample) at(share float64) time.Duration {
+	return s.took[int(share*float64(len(s.took)-1))].Round(10 * time.Nanosecond)
+}
+
+// bench calls the plugin for a while.
+func (c *testCase) bench(ctx context.Context, e *engine.Engine, code *engine.Code, during time.Duration) (*sample, error) {
+	a, err := c.start(ctx, e, code, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer p.Close()
-	input, err := c.input()
-	if err != nil {
-		return err
-	}
-	var took []time.Duration
-	var last engine.Usage
+	defer a.close()
+	s := &sample{}
 	for end := time.Now().Add(during); time.Now().Before(end); {
 		begin := time.Now()
-		_, u, err := p.Admit(cmd.Context(), engine.Call{Seed: c.Name}, c.Phase, input)
-		if err != nil {
-			return err
+		if s.usage, err = a.ask(ctx); err != nil {
+			return nil, err
 		}
-		took = append(took, time.Since(begin))
-		last = u
+		s.took = append(s.took, time.Since(begin))
 	}
-	if len(took) == 0 {
-		return errors.New("no time for a single call")
+	if len(s.took) == 0 {
+		return nil, errors.New("no time for a single call")
 	}
-	slices.Sort(took)
-	at := func(share float64) time.Duration {
-		return took[int(share*float64(len(took)-1))].Round(10 * time.Nanosecond)
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%-32s %10v %10v %10d %6d KiB\n", c.Name, at(.5), at(.99), last.Fuel, last.Memory>>10)
-	return nil
+	slices.Sort(s.took)
+	return s, nil
 }

@@ -22,8 +22,8 @@ func Command() *cobra.Command {
 		Short: "Make, test and upload WebAssembly plugins",
 		Long: `Make, build, test, measure and upload WebAssembly plugins.
 
-Everything but push works offline, with the engine and the limits of the server:
-what a plugin does here it does there.`,
+Everything but push and replay --server works offline, with the engine and the
+limits of the server: what a plugin does here it does there.`,
 		Example: `  proa plugin new my-policy
   proa plugin build my-policy -o my-policy.wasm
   proa plugin test my-policy.wasm my-policy/cases.yaml
@@ -38,6 +38,7 @@ what a plugin does here it does there.`,
 		inspectCommand(),
 		testCommand(),
 		benchCommand(),
+		replayCommand(),
 		pushCommand(),
 	)
 	return c

@@ -38,8 +38,11 @@ func inspectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if m.Name != "" {
-				row("manifest", fmt.Sprintf("%s %s, wants %s", m.Name, m.Version, cmp.Or(strings.Join(m.Capabilities, ", "), "no capability")))
+			row("name", strings.TrimSpace(cmp.Or(m.Name, "none in a manifest")+" "+m.Version))
+			row("points", cmp.Or(strings.Join(m.Kinds, ", "), "not in a manifest"))
+			row("capabilities wanted", cmp.Or(strings.Join(m.Capabilities, ", "), "none"))
+			if len(m.Rules) > 0 {
+				row("rules", string(m.Rules))
 			}
 			var exports []string
 			for name, sig := range code.Exports {
