@@ -3,6 +3,7 @@ package wasmplugins_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"github.com/proa-project/proa/httpapi/admission/policy"
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
+	"github.com/proa-project/proa/httpapi/dynamic"
 	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/informers"
 	"github.com/proa-project/proa/openapi"
@@ -138,9 +140,10 @@ func startFixture(t testing.TB, b backing, change ...func(*wasmplugins.Config)) 
 	f.rest, err = client.New(client.Config{Transport: client.InProcess(handler)})
 	must(err)
 	factory := informers.NewFactory(informers.Config{REST: f.rest, Log: log})
+	kinds := dynamic.New(dynamic.Config{})
 	config := wasmplugins.Config{
 		REST: f.rest, Factory: factory, Store: cache, CacheDir: b.cache, Log: log, Metrics: f.metrics,
-		StatusInterval: 10 * time.Millisecond, CompileTimeout: 5 * time.Minute,
+		Kinds: kinds, StatusInterval: 10 * time.Millisecond, CompileTimeout: 5 * time.Minute,
 	}
 	for _, c := range change {
 		c(&config)
@@ -158,6 +161,7 @@ func startFixture(t testing.TB, b backing, change ...func(*wasmplugins.Config)) 
 			Mutators:   append(httpapi.BuiltinMutators(cache), f.policies.Mutator()),
 			Validators: []admission.Validator{f.policies.Validator()},
 		},
+		Dynamic: kinds,
 		Raw:     map[string]http.Handler{"wasmmodules.plugins.proa.io/content": f.host.ContentHandler()},
 		Version: info, Log: log,
 	})
@@ -305,3 +309,16 @@ func (f *fixture) create(labels map[string]string) (*corev1.ConfigMap, error) {
 func mutating(p *pluginsv1.AdmissionPlugin) { p.Spec.Phases = []pluginsv1.Phase{pluginsv1.PhaseMutate} }
 
 func ignoring(p *pluginsv1.AdmissionPlugin) { p.Spec.FailurePolicy = admissionregistrationv1.Ignore }
+
+// exchange makes a request with a JSON body and returns the status and body of
+// the answer, whatever it is.
+func (f *fixture) exchange(method, path, body string) (int, string) {
+	f.t.Helper()
+	r := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
