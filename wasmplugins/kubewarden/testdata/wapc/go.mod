@@ -1,0 +1,3 @@
+module example.test/wapc
+
+go 1.26

@@ -1,0 +1,3 @@
+module example.test/wasi
+
+go 1.26
