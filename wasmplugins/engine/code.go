@@ -1,16 +1,11 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -51,8 +46,9 @@ type Code struct {
 	CacheHit    bool
 
 	metered  []byte
+	cache    wazero.CompilationCache
 	rt       wazero.Runtime
-	compiled wazero.CompiledModule // keeps the machine code in the shared cache
+	compiled wazero.CompiledModule // keeps the machine code in the cache
 }
 
 // Digest returns the digest that Load will give to a module.
@@ -62,7 +58,9 @@ func Digest(wasm []byte) string {
 }
 
 // Load validates, meters and compiles a module, or finds that in the cache. It
-// takes milliseconds to seconds. Errors about the module wrap ErrInvalid.
+// takes milliseconds to seconds. Errors about the module wrap ErrInvalid, and
+// context.DeadlineExceeded if it took longer to compile than is allowed, which
+// may have been the machine's fault.
 func (e *Engine) Load(ctx context.Context, wasm []byte) (*Code, error) {
 	e.compiling.Lock()
 	defer e.compiling.Unlock()
@@ -88,14 +86,8 @@ func (e *Engine) Load(ctx context.Context, wasm []byte) (*Code, error) {
 	} else {
 		c.CacheHit = true
 	}
-	c.rt = e.newRuntime(ctx)
-	var err error
-	if c.compiled, err = c.rt.CompileModule(ctx, c.metered); err != nil {
-		c.Close()
+	if err := e.compile(ctx, c); err != nil {
 		return nil, e.loadError(ctx, err)
-	}
-	if !c.CacheHit {
-		e.writeCache(c)
 	}
 	c.CompileTime = time.Since(start)
 	return c, nil
@@ -103,7 +95,7 @@ func (e *Engine) Load(ctx context.Context, wasm []byte) (*Code, error) {
 
 func (e *Engine) loadError(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: compiling took longer than %v", ErrInvalid, e.c.CompileTimeout)
+		return fmt.Errorf("%w: compiling took longer than %v: %w", ErrInvalid, e.c.CompileTimeout, context.DeadlineExceeded)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -111,13 +103,25 @@ func (e *Engine) loadError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }
 
-// Close frees the code.
+// build has the compiler, or its cache, make the machine code.
+func (c *Code) build(ctx context.Context) (err error) {
+	c.rt = c.newRuntime(ctx)
+	if c.compiled, err = c.rt.CompileModule(ctx, c.metered); err != nil {
+		_ = c.rt.Close(ctx) // has no instance
+	}
+	return err
+}
+
+// newRuntime returns a runtime that shares the code's machine code.
+func (c *Code) newRuntime(ctx context.Context) wazero.Runtime {
+	return wazero.NewRuntimeWithConfig(ctx, runtimeConfig(wazero.NewRuntimeConfig()).WithCompilationCache(c.cache))
+}
+
+// Close frees the code. The cache stays as long as a program uses it.
 func (c *Code) Close() {
 	ctx := context.Background()
-	if c.compiled != nil {
-		_ = c.compiled.Close(ctx) // frees memory only
-	}
-	_ = c.rt.Close(ctx) // has no instance
+	_ = c.compiled.Close(ctx) // frees memory only
+	_ = c.rt.Close(ctx)       // has no instance
 }
 
 // inspect validates the original. Only the interpreter is asked, which is
@@ -150,68 +154,4 @@ func signature(f api.FunctionDefinition) string {
 		return strings.Join(s, ",")
 	}
 	return "(" + names(f.ParamTypes()) + ")" + names(f.ResultTypes())
-}
-
-// A cache file is a checksum of the rest, the length of the info, the info as
-// JSON, and the metered module.
-
-func (e *Engine) cacheFile(digest string) string {
-	return filepath.Join(e.dir, strings.TrimPrefix(digest, "sha256:"))
-}
-
-func (e *Engine) readCache(digest string, c *Code) bool {
-	if e.dir == "" {
-		return false
-	}
-	b, err := os.ReadFile(e.cacheFile(digest))
-	if err != nil || len(b) < sha256.Size+4 {
-		return false
-	}
-	sum := sha256.Sum256(b[sha256.Size:])
-	if !bytes.Equal(sum[:], b[:sha256.Size]) {
-		return false // half a file after a crash
-	}
-	b = b[sha256.Size:]
-	n := binary.LittleEndian.Uint32(b)
-	b = b[4:]
-	if uint64(n) > uint64(len(b)) || json.Unmarshal(b[:n], &c.Info) != nil || c.Digest != digest {
-		return false
-	}
-	c.metered = b[n:]
-	return true
-}
-
-// writeCache is best effort: the next start compiles again.
-func (e *Engine) writeCache(c *Code) {
-	if e.dir == "" {
-		return
-	}
-	info, err := json.Marshal(c.Info)
-	if err == nil {
-		b := make([]byte, sha256.Size, sha256.Size+4+len(info)+len(c.metered))
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(info)))
-		b = append(append(b, info...), c.metered...)
-		sum := sha256.Sum256(b[sha256.Size:])
-		copy(b, sum[:])
-		err = writeFile(e.cacheFile(c.Digest), b)
-	}
-	if err != nil {
-		e.c.Log.Warn().Err(err).Str("digest", c.Digest).Msg("cannot cache a compiled module")
-	}
-}
-
-func writeFile(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
 }

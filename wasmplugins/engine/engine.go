@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -39,10 +36,9 @@ type Config struct {
 // An Engine compiles modules and starts programs. It is safe for concurrent
 // use.
 type Engine struct {
-	c     Config
-	cache wazero.CompilationCache
-	cow   *cowProbe // nil: plain memory
-	dir   string    // of metered modules, "" for none
+	c   Config
+	cow *cowProbe // nil: plain memory
+	dir string    // of what is cached, "" for none
 
 	compiling sync.Mutex // one module at a time: compilation takes much memory
 }
@@ -56,16 +52,10 @@ func New(c Config) (*Engine, error) {
 		c.CompileWorkers = 2
 	}
 	e := &Engine{c: c}
-	if c.CacheDir == "" {
-		e.cache = wazero.NewCompilationCache()
-	} else {
-		e.dir = filepath.Join(c.CacheDir, fmt.Sprintf("metered-%d-%s", fuel.Version, wazeroVersion()))
+	if c.CacheDir != "" {
+		e.dir = cacheDir(c.CacheDir, fuel.Version)
 		if err := os.MkdirAll(e.dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the module cache: %w", err)
-		}
-		var err error
-		if e.cache, err = wazero.NewCompilationCacheWithDir(c.CacheDir); err != nil {
-			return nil, fmt.Errorf("open the module cache: %w", err)
 		}
 	}
 	if !c.PlainMemory {
@@ -76,16 +66,10 @@ func New(c Config) (*Engine, error) {
 
 // Close frees the compiled code. All programs must have been closed.
 func (e *Engine) Close() error {
-	err := e.cache.Close(context.Background())
 	if e.cow != nil {
-		err = errors.Join(err, e.cow.close())
+		return e.cow.close()
 	}
-	return err
-}
-
-// newRuntime returns a runtime that shares the engine's compiled code.
-func (e *Engine) newRuntime(ctx context.Context) wazero.Runtime {
-	return wazero.NewRuntimeWithConfig(ctx, runtimeConfig(wazero.NewRuntimeConfig()).WithCompilationCache(e.cache))
+	return nil
 }
 
 func runtimeConfig(c wazero.RuntimeConfig) wazero.RuntimeConfig {

@@ -162,7 +162,7 @@ func (p *Program) start(ctx context.Context) error {
 		}
 		p.exports = append(p.exports, bare)
 	}
-	p.rt = p.e.newRuntime(ctx)
+	p.rt = p.code.newRuntime(ctx)
 	if err := p.link(ctx); err != nil {
 		return err
 	}
