@@ -13,19 +13,13 @@ import (
 // Extra are plugins that come and go while the scheduler runs.
 type Extra interface {
 	// Plugins returns those of now, in the order in which they are called,
-	// which is after the plugins of the profile. The slice never changes.
-	Plugins() []ExtraPlugin
+	// which is after the plugins of the profiles. A scheduler name that no
+	// profile has makes one that is like the first of Config.Profiles. The
+	// slice never changes.
+	Plugins() []framework.Extra
 	// Subscribe has changed called whenever Plugins returns others, until the
 	// function that it returns is called. changed returns at once.
 	Subscribe(changed func()) (cancel func())
-}
-
-// An ExtraPlugin is one of them.
-type ExtraPlugin struct {
-	framework.Enabled
-	// Schedulers are the profiles that it belongs to. A name that no profile
-	// has makes one that is like the first of Config.Profiles.
-	Schedulers []string
 }
 
 // profiles are what pods may name at one time. They never change.
@@ -34,8 +28,8 @@ type profiles struct {
 	interest framework.Event // what may move an unschedulable pod
 }
 
-// names returns those of the profiles, the given ones first.
-func (s *Scheduler) profileNames(extra []ExtraPlugin) []string {
+// profileNames returns the names of the profiles, the given ones first.
+func (s *Scheduler) profileNames(extra []framework.Extra) []string {
 	var names []string
 	for _, p := range s.cfg.Profiles {
 		names = append(names, p.Name)
@@ -52,7 +46,7 @@ func (s *Scheduler) profileNames(extra []ExtraPlugin) []string {
 
 // makeProfiles adds the extra plugins to the given profiles. A profile whose
 // plugins are those of before stays the same.
-func (s *Scheduler) makeProfiles(extra []ExtraPlugin, before *profiles) *profiles {
+func (s *Scheduler) makeProfiles(extra []framework.Extra, before *profiles) *profiles {
 	out := &profiles{byName: make(map[string]*framework.Profile)}
 	for _, name := range s.profileNames(extra) {
 		p := s.cfg.Profiles[0]

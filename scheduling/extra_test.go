@@ -16,12 +16,12 @@ import (
 // extras is an Extra whose plugins a test sets.
 type extras struct {
 	mu      sync.Mutex
-	list    []ExtraPlugin
+	list    []framework.Extra
 	changed map[int]func()
 	next    int
 }
 
-func (x *extras) Plugins() []ExtraPlugin {
+func (x *extras) Plugins() []framework.Extra {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.list
@@ -43,7 +43,7 @@ func (x *extras) Subscribe(f func()) func() {
 	}
 }
 
-func (x *extras) set(list ...ExtraPlugin) {
+func (x *extras) set(list ...framework.Extra) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.list = list
@@ -69,8 +69,8 @@ func (o *only) Filter(c *framework.Cycle, nodes []int32, v *framework.Verdicts) 
 	return nil
 }
 
-func extra(p framework.Plugin, schedulers ...string) ExtraPlugin {
-	return ExtraPlugin{Enabled: framework.Enabled{Plugin: p}, Schedulers: schedulers}
+func extra(p framework.Plugin, schedulers ...string) framework.Extra {
+	return framework.Extra{Enabled: framework.Enabled{Plugin: p}, Schedulers: schedulers}
 }
 
 func TestMakeProfiles(t *testing.T) {
@@ -83,20 +83,20 @@ func TestMakeProfiles(t *testing.T) {
 		t.Error("the default profile wants to see everything")
 	}
 	a, b := &only{"a", "n", true}, &only{"b", "n", true}
-	with := s.makeProfiles([]ExtraPlugin{extra(a, DefaultName, "mine"), extra(b, "mine")}, none)
+	with := s.makeProfiles([]framework.Extra{extra(a, DefaultName, "mine"), extra(b, "mine")}, none)
 	if len(with.byName) != 2 || with.byName["mine"] == nil || with.byName["mine"].Name != "mine" || with.byName[DefaultName] == s.cfg.Profiles[0] {
 		t.Errorf("got %v", with.byName)
 	}
 	if with.interest != ^framework.Event(0) {
 		t.Error("a plugin that does not say what may help must see everything")
 	}
-	again := s.makeProfiles([]ExtraPlugin{extra(a, DefaultName, "mine")}, with)
+	again := s.makeProfiles([]framework.Extra{extra(a, DefaultName, "mine")}, with)
 	if again.byName[DefaultName] != with.byName[DefaultName] || again.byName["mine"] == with.byName["mine"] {
 		t.Error("a profile with the same plugins was made again, or another was not")
 	}
 	// One that cannot be added leaves the others.
-	twice := s.makeProfiles([]ExtraPlugin{extra(a, DefaultName), extra(&only{"a", "x", true}, DefaultName), extra(b, DefaultName)}, nil)
-	if p, err := s.makeProfiles([]ExtraPlugin{extra(a, DefaultName), extra(b, DefaultName)}, nil).byName[DefaultName], error(nil); err != nil || !p.Same(twice.byName[DefaultName]) {
+	twice := s.makeProfiles([]framework.Extra{extra(a, DefaultName), extra(&only{"a", "x", true}, DefaultName), extra(b, DefaultName)}, nil)
+	if p, err := s.makeProfiles([]framework.Extra{extra(a, DefaultName), extra(b, DefaultName)}, nil).byName[DefaultName], error(nil); err != nil || !p.Same(twice.byName[DefaultName]) {
 		t.Error("the others are not there")
 	}
 }
@@ -137,7 +137,7 @@ func (w *world) bound(name string) string {
 func (w *world) profile(name string) *framework.Profile { return w.sched.profiles.Load().byName[name] }
 
 // replace sets the plugins and waits until the profile is another.
-func (w *world) replace(profile string, list ...ExtraPlugin) {
+func (w *world) replace(profile string, list ...framework.Extra) {
 	w.Helper()
 	before := w.profile(profile)
 	w.extra.set(list...)
@@ -200,7 +200,7 @@ func TestExtra_hammer(t *testing.T) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			var list []ExtraPlugin
+			var list []framework.Extra
 			for k := range i % 3 {
 				list = append(list, extra(&only{fmt.Sprintf("p%d", k), string(rune('a' + i%3)), k > 0}, DefaultName, "other"))
 			}

@@ -31,7 +31,7 @@ type PluginScore struct {
 // node, and the scores of those that all let pass. Nodes are in the order of
 // their indices.
 func Explain(s *Snapshot, pod *PodInfo, p *Profile) (*Explanation, error) {
-	c := &Cycle{Snapshot: s, Pod: pod, Profile: p}
+	c := &Cycle{Snapshot: s, Pod: pod}
 	defer c.end(false)
 	all := s.Indices()
 	e := &Explanation{Nodes: make([]NodeExplanation, len(all))}

@@ -171,10 +171,8 @@ type PostBindPlugin interface {
 type Cycle struct {
 	Snapshot *Snapshot
 	Pod      *PodInfo
-	// Profile is what the pod is scheduled by.
-	Profile *Profile
-	state   []entry
-	enders  []Ender
+	state    []entry
+	enders   []Ender
 }
 
 type entry struct {

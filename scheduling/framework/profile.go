@@ -13,6 +13,13 @@ type Enabled struct {
 	Weight int64
 }
 
+// An Extra is a plugin that is added to profiles at run time.
+type Extra struct {
+	Enabled
+	// Schedulers are the names of the profiles that it belongs to.
+	Schedulers []string
+}
+
 // Profile is what one scheduler name does: plugins by extension point, each
 // point in the order of the list that the profile was made of.
 type Profile struct {

@@ -47,7 +47,7 @@ func Schedule(s *Snapshot, pod *PodInfo, p *Profile, w *Workspace) (Result, *Dia
 	if w == nil {
 		w = new(Workspace)
 	}
-	w.cycle = Cycle{Snapshot: s, Pod: pod, Profile: p, state: w.cycle.state[:0], enders: w.cycle.enders[:0]}
+	w.cycle = Cycle{Snapshot: s, Pod: pod, state: w.cycle.state[:0], enders: w.cycle.enders[:0]}
 	placed := false
 	defer func() { w.release(placed) }()
 	r, d, err := w.schedule(s, p)
@@ -90,7 +90,7 @@ func (w *Workspace) schedule(s *Snapshot, p *Profile) (Result, *Diagnosis, error
 // PostFilter asks the profile's PostFilter plugins, after Schedule returned the
 // diagnosis, for a node that will become free. It completes the diagnosis.
 func PostFilter(s *Snapshot, pod *PodInfo, p *Profile, d *Diagnosis) (node string, err error) {
-	c := &Cycle{Snapshot: s, Pod: pod, Profile: p}
+	c := &Cycle{Snapshot: s, Pod: pod}
 	defer func() { c.end(false) }()
 	for _, plugin := range p.PostFilter {
 		name, message, err := plugin.PostFilter(c, d)
