@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -80,11 +82,15 @@ func (i *Instance) ask(op string, request []byte) ([]byte, error) {
 	if i.host.calls = append(i.host.calls, op); len(i.host.calls) > l.HostCalls {
 		i.stop(CapabilityDenied, fmt.Sprintf("made more than %d host calls", l.HostCalls))
 	}
-	reply, err := i.p.c.Capability(i.meter.ctx, op, request)
+	// The clock goes on: whoever answers has what is left of the guest's time.
+	ctx, cancel := context.WithDeadline(i.meter.ctx, i.meter.deadline)
+	defer cancel()
+	reply, err := i.p.c.Capability(ctx, op, request)
+	i.checkTime()
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason == CapabilityDenied {
+		i.stop(CapabilityDenied, e.Detail)
+	}
 	if err != nil {
-		if ReasonOf(err) == CapabilityDenied {
-			i.stop(CapabilityDenied, err.Error())
-		}
 		return nil, err
 	}
 	if i.host.bytes += len(reply); i.host.bytes > l.HostBytes {

@@ -47,9 +47,20 @@ func (i *Instance) settle() {
 func (i *Instance) refill() {
 	m := &i.meter
 	i.settle()
-	switch now := time.Now(); {
-	case m.budget < 0:
+	if m.budget < 0 {
 		i.stop(FuelExhausted, fmt.Sprintf("took more than %d units", m.limit))
+	}
+	i.checkTime()
+	if m.refills++; m.refills > 2 {
+		runtime.Gosched() // a long call gives way to short ones
+	}
+	i.grant()
+}
+
+// checkTime ends the guest's call if its time is over.
+func (i *Instance) checkTime() {
+	m := &i.meter
+	switch now := time.Now(); {
 	case now.After(m.deadline) && m.timeout == 0:
 		i.stop(DeadlineExceeded, "the time for all plugins of the request was used up")
 	case now.After(m.deadline):
@@ -57,10 +68,6 @@ func (i *Instance) refill() {
 	case m.ctx.Err() != nil:
 		i.stop(reasonOfContext(m.ctx), "the request has ended")
 	}
-	if m.refills++; m.refills > 2 {
-		runtime.Gosched() // a long call gives way to short ones
-	}
-	i.grant()
 }
 
 // stop ends the guest's call from within a function of the host.
