@@ -37,9 +37,11 @@ func TestSlowHostCall(t *testing.T) {
 		reason engine.Reason
 		detail string
 	}{
-		"gives up":      {wait, engine.DeadlineExceeded, "ran longer than 20ms"},
-		"answers late":  {func(ctx context.Context) ([]byte, error) { _, _ = wait(ctx); return []byte("x"), nil }, engine.DeadlineExceeded, "ran longer than 20ms"},
-		"denies":        {func(context.Context) ([]byte, error) { return nil, &engine.Error{Reason: engine.CapabilityDenied, Detail: "not for you"} }, engine.CapabilityDenied, "not for you"},
+		"gives up":     {wait, engine.DeadlineExceeded, "ran longer than 20ms"},
+		"answers late": {func(ctx context.Context) ([]byte, error) { _, _ = wait(ctx); return []byte("x"), nil }, engine.DeadlineExceeded, "ran longer than 20ms"},
+		"denies": {func(context.Context) ([]byte, error) {
+			return nil, &engine.Error{Reason: engine.CapabilityDenied, Detail: "not for you"}
+		}, engine.CapabilityDenied, "not for you"},
 		"answers":       {func(context.Context) ([]byte, error) { return []byte("x"), nil }, "", ""},
 		"cannot answer": {func(context.Context) ([]byte, error) { return nil, context.Canceled }, "", ""},
 	} {

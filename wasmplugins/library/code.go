@@ -223,6 +223,8 @@ func (l *Library) load(ctx context.Context, name, digest string, signatures []pl
 		s.unfit = problemf(ReasonInvalidModule, "%v", err).finally()
 	} else if s.abi == abi.Unknown {
 		s.unfit = problemf(ReasonUnsupportedABI, "the module's exports and imports are of no ABI that is known").finally()
+	} else if s.manifest.Capabilities == nil {
+		s.manifest.Capabilities = abi.Wants(s.abi, code.Sections)
 	}
 	l.metrics.compiled(name, code)
 	l.c.Log.Info().Str("module", name).Str("digest", digest).Dur("took_ms", code.CompileTime).Bool("cached", code.CacheHit).Msg("plugin code loaded")
