@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/util/version"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -111,6 +112,9 @@ type Program struct {
 	Type   *cel.Type // of the result
 	// Sees are the names of variables that the expression refers to.
 	Sees map[string]bool
+	// Loops says that it goes over lists or maps: how long it takes depends on
+	// what it is given. It ends early when its context does.
+	Loops bool
 }
 
 // Compile compiles an expression. The error is an *Error.
@@ -136,6 +140,9 @@ func (e *Env) Compile(source string, use Use) (*Program, error) {
 			p.Sees[ref.Name] = true
 		}
 	}
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(x celast.Expr) {
+		p.Loops = p.Loops || x.Kind() == celast.ComprehensionKind
+	}))
 	return p, nil
 }
 

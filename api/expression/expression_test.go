@@ -64,8 +64,8 @@ func TestDeclare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !p.Sees["variables"] || p.Sees["request"] {
-		t.Errorf("it sees %v", p.Sees)
+	if !p.Sees["variables"] || p.Sees["request"] || !p.Loops {
+		t.Errorf("it sees %v, loops: %v", p.Sees, p.Loops)
 	}
 	for source, fault := range map[string]string{
 		"variables.two == 'x'":   "found no matching overload for '_==_' applied to '(int, string)'",

@@ -1,0 +1,141 @@
+package celpolicy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/proa-project/proa/httpapi/admission/policy"
+)
+
+// A Source has the policies of a Config. It is safe for concurrent use.
+type Source struct {
+	c       *Config
+	changes atomic.Uint64 // how often Invalidate was called
+	current atomic.Pointer[snapshot]
+
+	mu         sync.Mutex // guards the fields below
+	ready      bool
+	validating map[types.UID]*compiled[*validation]
+	mutating   map[types.UID]*compiled[*mutation]
+}
+
+type snapshot struct {
+	set     *policy.Set
+	changes uint64 // that it knows of
+}
+
+// compiled is a policy as it was when it was compiled.
+type compiled[T any] struct {
+	version string // of the object
+	result  T
+}
+
+// New returns a Source.
+func New(c Config) *Source { return &Source{c: &c} }
+
+// Invalidate says that a policy or a binding has changed: the next write sees
+// it. It never blocks.
+func (s *Source) Invalidate() { s.changes.Add(1) }
+
+// Policies implements policy.Source.
+func (s *Source) Policies(ctx context.Context) (*policy.Set, error) {
+	if now := s.current.Load(); now != nil && now.changes == s.changes.Load() {
+		return now.set, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready && s.c.Ready != nil {
+		if err := s.c.Ready(ctx); err != nil {
+			return nil, fmt.Errorf("wait for admission policies: %w", err)
+		}
+	}
+	s.ready = true
+	seen := s.changes.Load() // before the lists are read
+	if now := s.current.Load(); now != nil && now.changes == seen {
+		return now.set, nil
+	}
+	set := &policy.Set{Mutate: s.mutators(), Validate: s.validators()}
+	s.current.Store(&snapshot{set: set, changes: seen})
+	return set, nil
+}
+
+func (s *Source) validators() []policy.Policy {
+	next := map[types.UID]*compiled[*validation]{}
+	byName := map[string]*validation{}
+	for _, o := range list(s.c.ValidatingPolicies) {
+		v := reuse(s.validating, next, o, func() *validation { return newValidation(s.c, o) })
+		byName[o.Name] = v
+	}
+	s.validating = next
+	var out []policy.Policy
+	for _, b := range byNames(list(s.c.ValidatingBindings)) {
+		if v := byName[b.Spec.PolicyName]; v != nil {
+			out = append(out, &validator{validation: v, bound: v.bind(policy.ValidatingAdmissionPolicy, b, b.Spec.ParamRef, b.Spec.MatchResources), actions: b.Spec.ValidationActions})
+		}
+	}
+	return out
+}
+
+func (s *Source) mutators() []policy.Policy {
+	next := map[types.UID]*compiled[*mutation]{}
+	byName := map[string]*mutation{}
+	for _, o := range list(s.c.MutatingPolicies) {
+		m := reuse(s.mutating, next, o, func() *mutation { return newMutation(s.c, o) })
+		byName[o.Name] = m
+	}
+	s.mutating = next
+	var out []policy.Policy
+	for _, b := range byNames(list(s.c.MutatingBindings)) {
+		if m := byName[b.Spec.PolicyName]; m != nil {
+			out = append(out, &mutator{mutation: m, bound: m.bind(policy.MutatingAdmissionPolicy, b, b.Spec.ParamRef, b.Spec.MatchResources)})
+		}
+	}
+	return out
+}
+
+func list[T any](f func() []T) []T {
+	if f == nil {
+		return nil
+	}
+	return f()
+}
+
+func byNames[T metav1.Object](list []T) []T {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return list
+}
+
+// reuse returns what an object was compiled to before, or compiles it.
+func reuse[T any](old, next map[types.UID]*compiled[T], o metav1.Object, compile func() T) T {
+	key := types.UID(o.GetName() + "/" + string(o.GetUID()))
+	c := old[key]
+	if c == nil || c.version != o.GetResourceVersion() || c.version == "" {
+		c = &compiled[T]{version: o.GetResourceVersion(), result: compile()}
+	}
+	next[key] = c
+	return c.result
+}
+
+// orderOf returns the place in the order that an object says, or else.
+func orderOf(o metav1.Object, otherwise int32) int32 {
+	n, err := strconv.ParseInt(o.GetAnnotations()[policy.OrderAnnotation], 10, 32)
+	if err != nil {
+		return otherwise
+	}
+	return int32(n)
+}
+
+// failing is what happens if a policy fails; the default is Fail.
+func ignoring(p *admissionregistrationv1.FailurePolicyType) bool {
+	return p != nil && *p == admissionregistrationv1.Ignore
+}
