@@ -21,7 +21,11 @@ func TestTable(t *testing.T) {
 			if api.ByGVR(r.Group, r.Version, r.Plural) != r || api.ByKind(r.GVK()) != r || api.ByType(r.New()) != r {
 				t.Error("the row is not found by resource, kind or type")
 			}
-			for _, obj := range []runtime.Object{r.New(), r.NewList()} {
+			objects := []runtime.Object{r.New()}
+			if !r.CreateOnly {
+				objects = append(objects, r.NewList())
+			}
+			for _, obj := range objects {
 				gvks, _, err := api.Scheme().ObjectKinds(obj)
 				if err != nil {
 					t.Fatal(err)
@@ -29,6 +33,12 @@ func TestTable(t *testing.T) {
 				if got := gvks[0].GroupVersion(); got != r.GroupVersion() {
 					t.Errorf("%T is of %s in the scheme", obj, got)
 				}
+			}
+			if r.CreateOnly {
+				if r.Storage != "" || r.NewList != nil || !slices.Equal(r.Verbs, []string{"create"}) {
+					t.Errorf("something is stored or listed: %+v", r)
+				}
+				return
 			}
 			if !strings.HasPrefix(r.Storage, "/registry/") || !strings.HasSuffix(r.Storage, "/") {
 				t.Errorf("storage prefix %q", r.Storage)

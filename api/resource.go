@@ -35,6 +35,10 @@ type Resource struct {
 	// TTL is how long an object lives after its last write; 0 is for ever.
 	TTL time.Duration
 
+	// CreateOnly says that nothing of the kind is stored: an object can be created,
+	// and the answer is all there is of it. Storage and NewList are not set.
+	CreateOnly bool
+
 	// New returns an empty object, NewList an empty list.
 	New     func() Object
 	NewList func() runtime.Object

@@ -6,11 +6,13 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -33,6 +35,8 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 		policyv1.AddToScheme,
 		authenticationv1.AddToScheme,
 		admissionregistrationv1.AddToScheme,
+		authorizationv1.AddToScheme,
+		rbacv1.AddToScheme,
 		pluginsv1.AddToScheme,
 		metav1.AddMetaToScheme,
 	} {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ type index struct {
 //nolint:gochecknoglobals // built once, never changed
 var table = sync.OnceValue(func() *index {
 	x := &index{
-		rows:  rows(),
+		rows:  slices.Concat(rows(), accessRows(), reviewRows()),
 		gvr:   map[schema.GroupVersionResource]*Resource{},
 		gvk:   map[schema.GroupVersionKind]*Resource{},
 		types: map[reflect.Type]*Resource{},

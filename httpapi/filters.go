@@ -22,6 +22,7 @@ func (s *Server) filters() []func(http.Handler) http.Handler {
 		s.parse,
 		s.limit,
 		s.authenticate,
+		s.impersonate,
 		s.authorize,
 	}
 }

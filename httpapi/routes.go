@@ -63,6 +63,10 @@ func (s *Server) mount(r chi.Router, ep *endpoint) {
 	if some != all {
 		on("list", http.MethodGet, some, s.listOrWatch)
 	}
+	if ep.CreateOnly {
+		on("create", http.MethodPost, some, s.answer(s.answerOf(ep)))
+		return
+	}
 	on("create", http.MethodPost, some, s.create)
 	on("deletecollection", http.MethodDelete, some, s.deleteCollection)
 	on("get", http.MethodGet, one, s.get)

@@ -22,6 +22,7 @@ import (
 	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/dynamic"
 	"github.com/proa-project/proa/httpapi/registry"
+	"github.com/proa-project/proa/httpapi/review"
 	"github.com/proa-project/proa/openapi"
 	"github.com/proa-project/proa/storage"
 )
@@ -77,6 +78,9 @@ type Config struct {
 	Nodes http.RoundTripper
 	// Tokens answers serviceaccounts/token; nil means that there is none.
 	Tokens Tokens
+	// Answers make the answers of kinds of which nothing is stored, by resource
+	// and group ("things.example.com"). Reviews need none: the server knows.
+	Answers map[string]registry.Answer
 	// Raw are further routes, by method and path ("POST /proa/v1/join"), and
 	// subresources by resource and name ("wasmmodules.plugins.proa.io/content").
 	Raw map[string]http.Handler
@@ -151,6 +155,7 @@ type Server struct {
 	dynamic   atomic.Pointer[map[string]*endpoint]
 	router    chi.Router
 	metrics   *metrics
+	reviews   *review.Reviewer
 
 	started  atomic.Bool     // the first objects are there
 	stopping context.Context //nolint:containedctx // ends when the server begins to stop
@@ -174,6 +179,7 @@ func New(cfg Config) (*Server, error) {
 	for _, row := range cfg.Resources {
 		s.endpoints[row.Group+"/"+row.Version+"/"+row.Plural] = newEndpoint(row, rc)
 	}
+	s.reviews = review.New(review.Config{Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer})
 	s.router = s.routes()
 	if cfg.Dynamic != nil {
 		cfg.Dynamic.OnChange(func(set *dynamic.Set) { s.setDynamic(set, rc) })

@@ -64,8 +64,10 @@ func apiResources(r *api.Resource) []metav1.APIResource {
 	list := []metav1.APIResource{{
 		Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind,
 		Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
-		StorageVersionHash: storageVersionHash(r.Stored().GVK()),
 	}}
+	if !r.CreateOnly {
+		list[0].StorageVersionHash = storageVersionHash(r.Stored().GVK())
+	}
 	for _, s := range r.Subresources {
 		e := metav1.APIResource{Name: r.Plural + "/" + s.Name, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: s.Verbs}
 		if s.Kind != "" {

@@ -28,7 +28,10 @@ func wholeModel(t testing.TB) *model {
 	m := newModel(api.Resources())
 	objects := []any{autoscalingv1.Scale{}}
 	for _, r := range api.Resources() {
-		objects = append(objects, r.New(), r.NewList())
+		objects = append(objects, r.New())
+		if !r.CreateOnly {
+			objects = append(objects, r.NewList())
+		}
 		for _, s := range r.Subresources {
 			if s.New != nil {
 				objects = append(objects, s.New())

@@ -65,6 +65,9 @@ func (b *pathBuilder) resource(r *api.Resource) {
 		collection.Delete = op
 	}
 	b.paths.Set(base+"/"+r.Plural, collection)
+	if r.CreateOnly {
+		return
+	}
 
 	item := &openapi3.PathItem{Parameters: b.common(r.Namespaced, r.Kind)}
 	if has("get") {

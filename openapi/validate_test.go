@@ -167,6 +167,7 @@ func TestValidate_faults(t *testing.T) {
 var required = []string{ // a constant in all but name
 	"selector", "containers", "monitors", "secretRef", "nodeSelectorTerms", "priority", "phases", "rules",
 	"sideEffects", "admissionReviewVersions", "resources", "verbs", "signature",
+	"resourceRules", "nonResourceRules",
 }
 
 // TestValidate_random validates objects of all kinds that are filled at

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -31,6 +32,10 @@ func Default(obj runtime.Object) {
 		podSpec(&o.Spec.Template.Spec)
 	case *authenticationv1.TokenRequest:
 		fillPtr(&o.Spec.ExpirationSeconds, 3600)
+	case *rbacv1.RoleBinding:
+		binding(&o.RoleRef, o.Subjects)
+	case *rbacv1.ClusterRoleBinding:
+		binding(&o.RoleRef, o.Subjects)
 	case pluginsv1.Binding:
 		plugin(o)
 	case *pluginsv1.PolicyScan:

@@ -42,6 +42,8 @@ func moreReads(r *api.Resource) []string {
 		return []string{"secrets[]"}
 	case "Lease":
 		return []string{"spec.holderIdentity"}
+	case "RoleBinding", "ClusterRoleBinding":
+		return bindingReads()
 	case "WasmModule":
 		return []string{
 			"spec.digest", "status.digest", "status.abi", "status.sizeBytes",

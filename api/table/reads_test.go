@@ -156,6 +156,7 @@ var words = map[string][]string{
 	"Type":          {"Ready", "Initialized", "PodScheduled", "PodScheduled", "InternalIP", "ExternalIP", "x"},
 	"ConditionType": {"Ready", "Initialized", "x"},
 	"Operator":      {"In", "Exists"},
+	"Kind":          {"User", "Group", "ServiceAccount", "x"},
 	"Labels":        {"node-role.kubernetes.io/x", "kubernetes.io/role", "app"},
 	"Digest":        {"", "sha256:2d711642b726b044", "d"},
 }

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +44,10 @@ func Columns(r *api.Resource) []metav1.TableColumnDefinition {
 		return eventColumns()
 	case "Lease":
 		return between(column("Holder", "string", "Who holds the lease.", 0))
+	case "Role", "ClusterRole":
+		return roleColumns()
+	case "RoleBinding", "ClusterRoleBinding":
+		return bindingColumns()
 	case "WasmModule":
 		return wasmModuleColumns()
 	case "AdmissionPlugin":
@@ -112,6 +117,14 @@ func cells(obj runtime.Object, now time.Time) []any {
 			holder = *o.Spec.HolderIdentity
 		}
 		return []any{o.Name, holder, age(o.CreationTimestamp, now)}
+	case *rbacv1.Role:
+		return role(&o.ObjectMeta)
+	case *rbacv1.ClusterRole:
+		return role(&o.ObjectMeta)
+	case *rbacv1.RoleBinding:
+		return roleBinding(&o.ObjectMeta, &o.RoleRef, o.Subjects, now)
+	case *rbacv1.ClusterRoleBinding:
+		return roleBinding(&o.ObjectMeta, &o.RoleRef, o.Subjects, now)
 	case *pluginsv1.WasmModule:
 		return wasmModule(o, now)
 	case *pluginsv1.AdmissionPlugin:

@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/proa-project/proa/api"
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
@@ -90,7 +91,9 @@ func header(r *api.Resource) string {
 func TestColumns(t *testing.T) {
 	got := map[string]string{}
 	for _, r := range api.Resources() {
-		got[r.Kind] = header(r)
+		if !r.CreateOnly {
+			got[r.Kind] = header(r)
+		}
 	}
 	want := map[string]string{
 		"Pod":             "NAME READY STATUS RESTARTS AGE | IP NODE NOMINATED NODE READINESS GATES",
@@ -121,6 +124,10 @@ func TestColumns(t *testing.T) {
 		"ValidatingAdmissionPolicy":        "NAME VALIDATIONS PARAMKIND AGE",
 		"ValidatingAdmissionPolicyBinding": "NAME POLICYNAME PARAMREF AGE",
 		"ValidatingWebhookConfiguration":   "NAME WEBHOOKS AGE",
+		"Role":                             "NAME CREATED AT",
+		"ClusterRole":                      "NAME CREATED AT",
+		"RoleBinding":                      "NAME ROLE AGE | USERS GROUPS SERVICEACCOUNTS",
+		"ClusterRoleBinding":               "NAME ROLE AGE | USERS GROUPS SERVICEACCOUNTS",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -171,6 +178,16 @@ func TestRow(t *testing.T) {
 		"module": {
 			&pluginsv1.WasmModule{}, `{metadata: {name: a, ` + created + `}, status: {digest: "sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", abi: proa/v1, sizeBytes: 1572864, conditions: [{type: Ready, status: "True", reason: x, message: "", lastTransitionTime: null}]}}`,
 			[]any{"a", "sha256:2d711642b726", "proa/v1", "1.5Mi", "True", "5m"},
+		},
+		"role":         {&rbacv1.Role{}, `{metadata: {name: a, ` + created + `}, rules: []}`, []any{"a", "2026-03-01T11:55:00Z"}},
+		"cluster role": {&rbacv1.ClusterRole{}, `{metadata: {name: "a:b", ` + created + `}, rules: []}`, []any{"a:b", "2026-03-01T11:55:00Z"}},
+		"role binding": {
+			&rbacv1.RoleBinding{}, `{metadata: {name: a, ` + created + `}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}, subjects: [{kind: User, name: ann}, {kind: Group, name: dev}, {kind: User, name: bob}, {kind: ServiceAccount, name: x, namespace: shop}]}`,
+			[]any{"a", "ClusterRole/edit", "5m", "ann, bob", "dev", "shop/x"},
+		},
+		"cluster role binding": {
+			&rbacv1.ClusterRoleBinding{}, `{metadata: {name: a, ` + created + `}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}}`,
+			[]any{"a", "ClusterRole/view", "5m", "", "", ""},
 		},
 		"module without code": {&pluginsv1.WasmModule{}, `{metadata: {name: a, ` + created + `}}`, []any{"a", "<none>", "<none>", "<none>", "Unknown", "5m"}},
 		"plugin": {

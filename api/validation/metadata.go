@@ -25,6 +25,8 @@ func nameRule(r *api.Resource) metavalidation.ValidateNameFunc {
 		if r.Group == "" { // old clients name them after anything
 			return pathSegment
 		}
+	case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding":
+		return pathSegment
 	}
 	return metavalidation.NameIsDNSSubdomain
 }
@@ -46,7 +48,7 @@ func pathSegment(name string, prefix bool) []string {
 // metadata checks the metadata of a new object of a kind in the table.
 func metadata(f *faults, obj api.Object) {
 	r := api.ByType(obj)
-	if r == nil {
+	if r == nil || r.CreateOnly {
 		return
 	}
 	path := field.NewPath("metadata")

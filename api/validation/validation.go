@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proa-project/proa/api"
@@ -67,6 +68,12 @@ func Update(obj, old api.Object) field.ErrorList {
 	case *appsv1.ReplicaSet:
 		rules(f, obj)
 		with(f, o, old, replicaSetUpdate)
+	case *rbacv1.RoleBinding:
+		rules(f, obj)
+		with(f, o, old, func(f *faults, o, old *rbacv1.RoleBinding) { sameRole(f, &o.RoleRef, &old.RoleRef) })
+	case *rbacv1.ClusterRoleBinding:
+		rules(f, obj)
+		with(f, o, old, func(f *faults, o, old *rbacv1.ClusterRoleBinding) { sameRole(f, &o.RoleRef, &old.RoleRef) })
 	default:
 		rules(f, obj)
 		admission(f, obj)
@@ -145,5 +152,15 @@ func rules(f *faults, obj api.Object) {
 		f.nonNegative(spec.Child("replicas"), int64(o.Spec.Replicas))
 	case *authenticationv1.TokenRequest:
 		tokenRequest(f, &o.Spec, spec)
+	case *rbacv1.Role:
+		policyRules(f, o.Rules, true)
+	case *rbacv1.ClusterRole:
+		clusterRole(f, o)
+	case *rbacv1.RoleBinding:
+		roleBinding(f, &o.RoleRef, o.Subjects, true)
+	case *rbacv1.ClusterRoleBinding:
+		roleBinding(f, &o.RoleRef, o.Subjects, false)
+	default:
+		review(f, obj)
 	}
 }

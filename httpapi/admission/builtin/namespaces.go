@@ -36,7 +36,7 @@ func (n NamespaceLifecycle) Mutate(ctx context.Context, r *admission.Request) er
 		}
 		return nil
 	}
-	if r.Namespace == "" || r.Operation != admission.Create || r.Subresource != "" {
+	if r.Namespace == "" || r.Operation != admission.Create || r.Subresource != "" || r.Resource.CreateOnly {
 		return nil
 	}
 	phase, ok, err := n.Namespaces.Phase(ctx, r.Namespace, false)
