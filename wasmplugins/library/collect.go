@@ -97,6 +97,9 @@ func (l *Library) collectOnce(ctx context.Context, orphans map[string]time.Time,
 			if err := l.chunks.remove(ctx, s); err != nil {
 				return err
 			}
+			if err := l.c.Engine.Forget(s.digest); err != nil {
+				l.c.Log.Warn().Err(err).Str("digest", s.digest).Msg("cannot remove compiled plugin code")
+			}
 			l.c.Log.Info().Str("digest", s.digest).Msg("unused plugin code removed")
 			delete(orphans, s.digest)
 		}

@@ -57,6 +57,7 @@ func newRegistry(t *testing.T, secure bool, auth string) *testRegistry {
 		}
 	})
 	r.server = httptest.NewUnstartedServer(outer)
+	r.server.Config.ErrorLog = log.New(t.Output(), "", 0)
 	if secure {
 		r.server.StartTLS()
 	} else {

@@ -57,6 +57,13 @@ func TestVersions(t *testing.T) {
 			if d := cmp.Diff(guestDigests(5, 4, 3, 2), digestsOf(m)); d != "" {
 				t.Error(d)
 			}
+			f.until("the oldest version cannot be had", func() bool {
+				ref, err := f.lib.Get(t.Context(), "a", guestDigests(1)[0])
+				if err == nil {
+					ref.Release()
+				}
+				return err != nil
+			})
 			f.problem("a", guestDigests(1)[0], "VersionNotFound")
 			if ref := f.get("a", guestDigests(2)[0]); ref.Digest != guestDigests(2)[0] {
 				t.Errorf("got %s", ref.Digest)
