@@ -59,6 +59,9 @@ func (s *Server) podStream(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err != nil {
 		return err
 	}
+	if err := s.connect(w, r, c); err != nil {
+		return err
+	}
 	path := "/" + c.info.Subresource + "/" + pod.Namespace + "/" + pod.Name
 	if c.info.Subresource == "portforward" {
 		path = "/portForward/" + pod.Namespace + "/" + pod.Name

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -259,5 +260,37 @@ func TestTotalBudget(t *testing.T) {
 	}
 	if code != 201 || len(trace.Steps) != 5 || trace.Steps[4].Outcome != "Ignored" {
 		t.Errorf("%d, %+v", code, trace)
+	}
+}
+
+// TestConnect has a plugin refuse connections to pods by their options.
+func TestConnect(t *testing.T) {
+	f := newFixture(t)
+	f.module("p", Search(`"tty":tr`))
+	f.plugin("p", metav1.ConditionTrue, func(p *pluginsv1.AdmissionPlugin) {
+		p.Spec.Rules = []admissionregistrationv1.RuleWithOperations{rule("pods/exec", admissionregistrationv1.Connect)}
+	})
+	if _, err := f.pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.test/c"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"command=sh&tty=true": http.StatusBadRequest, "command=sh": http.StatusForbidden, "command=sh&tty=maybe": http.StatusBadRequest} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/namespaces/default/pods/a/exec?"+query, nil)
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "SPDY/3.1")
+		w := httptest.NewRecorder()
+		f.handler.ServeHTTP(w, r)
+		if w.Code != want { // one that is let through is told that the pod has no node
+			t.Errorf("exec?%s: %d %s", query, w.Code, w.Body)
+		}
+		if want != http.StatusForbidden {
+			continue
+		}
+		trace, err := f.traces.Get(w.Header().Get("Audit-Id"))
+		if err != nil || trace.Request.Operation != "CONNECT" || trace.Request.Subresource != "exec" {
+			t.Errorf("trace %+v, %v", trace, err)
+		}
 	}
 }
