@@ -25,7 +25,10 @@ type meter struct {
 	limit    int64
 	budget   int64 // not yet granted; below zero when overdrawn
 	refills  int
-	stop     *Error
+	// busy, if not 0, is the thread's running time at which the guest has had
+	// its timeout; the deadline alone does not end it. See Session.
+	busy time.Duration
+	stop *Error
 }
 
 func (m *meter) used() int64 { return m.limit - m.budget }
@@ -63,11 +66,21 @@ func (i *Instance) checkTime() {
 	switch now := time.Now(); {
 	case now.After(m.deadline) && m.timeout == 0:
 		i.stop(DeadlineExceeded, "the time for all plugins of the request was used up")
-	case now.After(m.deadline):
+	case now.After(m.deadline) && !m.idled(now):
 		i.stop(DeadlineExceeded, fmt.Sprintf("ran longer than %v", m.timeout))
 	case m.ctx.Err() != nil:
 		i.stop(reasonOfContext(m.ctx), "the request has ended")
 	}
+}
+
+// idled reports whether the guest's time has gone by while the thread did not
+// run, though not far too much of it.
+func (m *meter) idled(now time.Time) bool {
+	if m.busy == 0 || now.After(m.deadline.Add(9*m.timeout)) {
+		return false
+	}
+	t, ok := threadTime()
+	return ok && t < m.busy
 }
 
 // stop ends the guest's call from within a function of the host.

@@ -11,12 +11,17 @@ import (
 // guest several times about one pod. The guest keeps its state from part to
 // part, and its limits are for all of them together.
 //
+// Many sessions are short, so a busy machine must not be taken for a slow guest:
+// its timeout is for the time that the thread runs, and ten times as long on the
+// clock.
+//
 // It belongs to the goroutine that began it and keeps it on its thread until
 // End or Loosen.
 type Session struct {
 	p      *Program
 	i      *Instance
 	paused time.Time
+	left   time.Duration // of the guest's timeout
 	loose  bool
 	err    error // the instance has failed
 	ended  bool
@@ -39,7 +44,7 @@ func (p *Program) Begin(ctx context.Context, c Call) (*Session, error) {
 	}
 	runtime.LockOSThread() // see Do
 	i.begin(ctx, c, p.c.Limits.Timeout, p.c.Limits.Fuel)
-	return &Session{p: p, i: i, paused: time.Now()}, nil
+	return &Session{p: p, i: i, paused: time.Now(), left: i.meter.timeout}, nil
 }
 
 // Run calls f with the instance and returns what that took. After an error
@@ -49,8 +54,14 @@ func (s *Session) Run(ctx context.Context, f func(i *Instance) error) (Usage, er
 		return Usage{}, s.err
 	}
 	i := s.i
+	runtime.LockOSThread() // again, if it is loose
+	defer runtime.UnlockOSThread()
 	i.meter.ctx = ctx
 	i.meter.deadline = i.meter.deadline.Add(time.Since(s.paused))
+	began, known := threadTime()
+	if known && i.meter.timeout > 0 {
+		i.meter.busy = began + s.left
+	}
 	before, calls := i.meter.used(), len(i.host.calls)
 	s.err = ErrClosed // if f panics
 	s.err = f(i)
@@ -59,6 +70,9 @@ func (s *Session) Run(ctx context.Context, f func(i *Instance) error) (Usage, er
 	u.Fuel -= before
 	u.HostCalls = u.HostCalls[calls:]
 	s.paused = time.Now()
+	if now, ok := threadTime(); ok {
+		s.left = max(s.left-(now-began), 1)
+	}
 	return u, s.err
 }
 
