@@ -44,6 +44,7 @@ func serverFlags(fs *pflag.FlagSet, c *controlplane.Config) {
 	fs.IntVar(&c.SimulateNodes, "simulate-nodes", 0, "number of simulated nodes, which run pods without containers")
 	fs.StringSliceVar(&c.TrustedKeys, "plugin-trusted-keys", nil, "PEM files of public keys (Ed25519, ECDSA P-256), one of which must have signed each plugin module; without any, none need be signed")
 	fs.StringSliceVar(&c.ExemptNamespaces, "plugin-exempt-namespaces", []string{"kube-system"}, "namespaces in which admission plugins have no say")
+	fs.StringSliceVar(&c.PluginHosts, "plugin-http-hosts", nil, "hosts, as HOST or HOST:PORT, to which plugins may be allowed to send HTTP requests; none by default")
 	fs.BoolVar(&c.BreakGlass, "break-glass", false, "call no admission plugin, webhook or policy; a file "+controlplane.BreakGlassFile+" in the data directory does the same while it is there")
 	fs.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "controllers to run: * is all, -NAME leaves one out; known: "+strings.Join(controlplane.ControllerNames(), ", "))
 }

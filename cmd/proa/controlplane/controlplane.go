@@ -66,6 +66,9 @@ type Config struct {
 	TrustedKeys []string
 	// ExemptNamespaces are those in which admission plugins have no say.
 	ExemptNamespaces []string
+	// PluginHosts are the hosts that plugins may be allowed to send HTTP
+	// requests to, each as host or host:port; without any, none is.
+	PluginHosts []string
 	// BreakGlass keeps all policies of users from being called.
 	BreakGlass bool
 	// Version is that of the binary, for /version.
@@ -95,12 +98,14 @@ type ControlPlane struct {
 	Handler http.Handler
 
 	tokens loopback
-	traces *policy.Traces
-	kinds  *dynamic.Table
-	group  *errgroup.Group
-	ctx    context.Context //nolint:containedctx // the life of the whole
-	cancel context.CancelFunc
-	store  storage.Store
+	// authorizer is the server's.
+	authorizer lateAuthorizer
+	traces     *policy.Traces
+	kinds      *dynamic.Table
+	group      *errgroup.Group
+	ctx        context.Context //nolint:containedctx // the life of the whole
+	cancel     context.CancelFunc
+	store      storage.Store
 }
 
 // ControllerNames returns the names that Config.Controllers may have.
@@ -229,6 +234,10 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 	if err != nil {
 		return nil, nil, err
 	}
+	broker, err := cp.capabilities(config, rest)
+	if err != nil {
+		return nil, nil, err
+	}
 	host, err := wasmplugins.New(wasmplugins.Config{
 		REST:     rest,
 		Factory:  factory,
@@ -238,6 +247,7 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 		Metrics:  metrics,
 		Instance: identity(),
 		Keys:     keys,
+		Grant:    broker.Grant,
 		Kinds:    cp.kinds,
 
 		Audiences: []string{authn.DefaultIssuer},
@@ -307,14 +317,14 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 			&authn.ClientCerts{Pool: cp.Authority.Pool()},
 			authn.Bearer{authn.NewStatic(cp.tokens.users()), accounts, &authn.JoinTokens{Secrets: look}, host.Authentication},
 		},
-		Authorizer: authz.Chain{
+		Authorizer: cp.authorizer.is(authz.Chain{
 			authz.Masters{},
 			authz.Health{},
 			authz.Join{},
 			&authz.Nodes{Graph: look},
 			host.Authorization.Before(),
 			host.Authorization.After(),
-		},
+		}),
 		Admission: admissionChain(cp.store, policy.New(policy.Config{
 			Sources:          []policy.Source{host.Admission},
 			ExemptNamespaces: config.ExemptNamespaces,
