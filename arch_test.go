@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	"wasmplugins/scan":      {"api", "api/plugins/v1", "httpapi/request", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "informers", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/admit"},
 
 	"wasmplugins/toolchain": {"wasmplugins/abi"},
-	"wasmplugins/cli":       {"api/plugins/v1", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "wasmplugins/..."},
+	"wasmplugins/cli":       {"api", "api/plugins/v1", "scheduling/framework", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "wasmplugins/..."},
 	"wasmplugins/wasmtest":  {"wasmplugins/toolchain"},
 	"wasmplugins":           {"api", "api/plugins/v1", "httpapi/admission", "httpapi/admission/...", "httpapi/request", "httpapi/authz", "httpapi/authn", "httpapi/client", "httpapi/client/event", "informers", "informers/workqueue", "storage", "scheduling/framework", "wasmplugins/..."},
 

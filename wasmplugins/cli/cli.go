@@ -39,6 +39,9 @@ limits of the server: what a plugin does here it does there.`,
 		testCommand(),
 		benchCommand(),
 		replayCommand(),
+		compareCommand(),
+		signCommand(),
+		verifyCommand(),
 		pushCommand(),
 	)
 	return c

@@ -7,6 +7,7 @@ import (
 
 	"github.com/proa-project/proa/wasmplugins/abi"
 	"github.com/proa-project/proa/wasmplugins/engine"
+	"github.com/proa-project/proa/wasmplugins/kubewarden"
 	"github.com/proa-project/proa/wasmplugins/native"
 )
 
@@ -27,6 +28,10 @@ func exportOf(point string) string {
 // startJudge starts a guest for the point admit.
 func startJudge(ctx context.Context, e *engine.Engine, code *engine.Code, c native.Config) (judge, error) {
 	switch kind := abi.Detect(code.Exports, code.Imports, code.Sections); kind {
+	case abi.KubewardenABI, abi.KubewardenWASI:
+		return kubewarden.Start(ctx, e, code, kubewarden.Config{
+			Name: c.Name, Settings: c.Settings, Limits: c.Limits, Capability: c.Capability, Log: c.Log, Instances: c.Instances,
+		})
 	case abi.Native:
 		return native.Start(ctx, e, code, c)
 	default:
@@ -75,6 +80,9 @@ func (c *testCase) start(ctx context.Context, e *engine.Engine, code *engine.Cod
 			return u, err
 		}
 		return a, nil
+	}
+	if c.Point == pointSchedule {
+		return c.startSchedule(ctx, e, code, c.config(log))
 	}
 	input, err := c.input()
 	if err != nil {

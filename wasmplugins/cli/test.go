@@ -39,7 +39,10 @@ Further fields of want: code, warnings, annotations, object (after the change),
 failure (such as Trapped or DeadlineExceeded), invalidSettings (part of the text).
 
 With point: authorize, authenticate, convert, serve or reconcile the request is
-the input of that function, and want.reply is what its reply must contain.
+the input of that function, and want.reply is what its reply must contain. With
+point: schedule the request is a pod and nodes are Node objects; the plugin is
+the scheduler's only one, and want.reply is of
+  {node: n1, message: "", nodes: {n1: {score: 100}, n2: {reasons: [no disk]}}}
 
 A file whose name ends in .jsonl holds requests that a server has recorded: a
 JSON object on each line, an AdmissionRequest of admission.k8s.io/v1. A plugin

@@ -659,4 +659,207 @@ PROA_UNUSED static int64_t proa__answer(const proa_answer *a) {
 		return proa__answer(&a);                                              \
 	}
 
+/* ---- Scheduling ----
+ *
+ * A plugin for the scheduler looks at a pod once, and then at all nodes:
+ *
+ *	static proa_key disk = {"disk"};
+ *	static int no_disk;
+ *
+ *	static void prepare(proa_value pod, proa_plan *plan) { no_disk = proa_reason(plan, "node(s) had no disk"); }
+ *	PROA_ON_PREPARE(prepare)
+ *
+ *	static int filter(const proa_node *n) { return proa_label(n, &disk).n ? 0 : no_disk; }
+ *	PROA_ON_FILTER(filter)
+ *
+ *	static int score(const proa_node *n) { return (int)(100 - 100 * n->requested[PROA_PODS] / n->allocatable[PROA_PODS]); }
+ *	PROA_ON_SCORE(score)
+ *
+ * What prepare stores is there for the nodes, and gone with the next pod. The
+ * points about a pod and its node, proa_reserve and others, are PROA_ON_CALLs.
+ */
+
+/* The resources of every node, in milli-CPU, bytes and pods. */
+enum { PROA_CPU, PROA_MEMORY, PROA_STORAGE, PROA_PODS };
+
+/* The flags of a node. */
+enum {
+	PROA_PRESENT = 1,
+	PROA_READY = 2,
+	PROA_UNSCHEDULABLE = 4,
+	PROA_HARD_TAINT = 8,
+	PROA_SOFT_TAINT = 16,
+	PROA_HOST_PORTS = 32
+};
+
+/* A proa_list is a place in the table, and how many bytes or entries are there.
+ * Equal texts have equal places. */
+typedef struct {
+	uint32_t at, n;
+} proa_list;
+
+/* A proa_node is a record of the table of nodes. */
+typedef struct {
+	proa_list name;
+	uint32_t zone, flags; /* the zone's number, 0 for none */
+	int64_t allocatable[4], requested[4];
+	proa_list taints, labels;
+	int64_t non_zero[2]; /* requested, with the defaults for containers that ask for nothing */
+	proa_list scalars, zone_name;
+} proa_node;
+
+static const char *proa__nodes_at;
+static size_t proa__stride;
+
+PROA_UNUSED static proa_str proa__text_at(proa_list l) { return (proa_str){proa__nodes_at + l.at, l.n}; }
+PROA_UNUSED static proa_str proa_node_name(const proa_node *n) { return proa__text_at(n->name); }
+PROA_UNUSED static proa_str proa_zone_name(const proa_node *n) { return proa__text_at(n->zone_name); }
+
+/* A proa_key is the key of a label or a resource: {"topology.kubernetes.io/zone"}.
+ * It remembers its place in the table, so that looking for it is comparing
+ * numbers. */
+typedef struct {
+	const char *text;
+	uint32_t at;
+} proa_key;
+
+PROA_UNUSED static bool proa__key_is(proa_key *k, proa_list l) {
+	if (k->at) return k->at == l.at;
+	if (!proa__equal(proa__text_at(l), proa_cstr(k->text))) return false;
+	k->at = l.at;
+	return true;
+}
+
+typedef struct {
+	proa_list key, value;
+} proa__label;
+
+/* proa_label returns the value of a label; .p is a null pointer if the node does
+ * not have it. */
+PROA_UNUSED static proa_str proa_label(const proa_node *n, proa_key *key) {
+	const proa__label *l = (const proa__label *)(proa__nodes_at + n->labels.at);
+	for (uint32_t i = 0; i < n->labels.n; i++)
+		if (proa__key_is(key, l[i].key)) return proa__text_at(l[i].value);
+	return (proa_str){0};
+}
+
+enum { PROA_NO_SCHEDULE = 1, PROA_PREFER_NO_SCHEDULE, PROA_NO_EXECUTE };
+
+/* A proa_taint is one of a node's n->taints.n. */
+typedef struct {
+	proa_str key, value;
+	int effect;
+} proa_taint;
+
+PROA_UNUSED static proa_taint proa_taint_of(const proa_node *n, uint32_t i) {
+	const struct {
+		proa_list key, value;
+		uint32_t effect, unused;
+	} *t = (const void *)(proa__nodes_at + n->taints.at);
+	return (proa_taint){proa__text_at(t[i].key), proa__text_at(t[i].value), (int)t[i].effect};
+}
+
+/* proa_scalar finds how much of an extended resource a node has. */
+PROA_UNUSED static bool proa_scalar(const proa_node *n, proa_key *name, int64_t *allocatable, int64_t *requested) {
+	const struct {
+		proa_list name;
+		int64_t allocatable, requested;
+	} *r = (const void *)(proa__nodes_at + n->scalars.at);
+	for (uint32_t i = 0; i < n->scalars.n; i++) {
+		if (!proa__key_is(name, r[i].name)) continue;
+		*allocatable = r[i].allocatable;
+		*requested = r[i].requested;
+		return true;
+	}
+	return false;
+}
+
+/* A proa_plan is what a plugin makes of a pod before it sees the nodes. */
+typedef struct {
+	bool skip_filter, skip_score;
+	/* "scale" makes the highest score 100, "reverse" makes it 0; without it
+	 * scores are 0 to 100. */
+	const char *normalize;
+	proa_buffer reasons, rejection, nodes;
+	int count;
+	bool only;
+} proa_plan;
+
+PROA_UNUSED static int proa__reason(proa_plan *p, proa_str text, bool unresolvable) {
+	proa_put(&p->reasons, p->count ? ",{\"reason\":" : "{\"reason\":");
+	proa_put_string(&p->reasons, text);
+	proa_put(&p->reasons, unresolvable ? ",\"unresolvable\":true}" : "}");
+	return ++p->count;
+}
+/* proa_reason returns the number with which filter vetoes a node for a reason.
+ * Unresolvable means that removing other pods would not help. */
+#define proa_reason(plan, text) proa__reason((plan), proa_text(text), false)
+#define proa_reason_unresolvable(plan, text) proa__reason((plan), proa_text(text), true)
+/* proa_reject refuses the pod on every node. */
+#define proa_reject(plan, text) proa_put_string(&(plan)->rejection, text)
+PROA_UNUSED static void proa__only(proa_plan *p, proa_str name) {
+	if (p->only) proa_put(&p->nodes, ",");
+	proa_put_string(&p->nodes, name);
+	p->only = true;
+}
+/* proa_only makes a node one of the only ones that come into question. */
+#define proa_only(plan, name) proa__only((plan), proa_text(name))
+
+PROA_UNUSED static int64_t proa__plan(const proa_plan *p) {
+	proa_buffer b = {0};
+	proa_put(&b, "{\"reasons\":[");
+	proa_put(&b, proa_str_of(&p->reasons));
+	proa_put(&b, "]");
+	if (p->rejection.n) {
+		proa_put(&b, ",\"reject\":{\"reasons\":[");
+		proa_put(&b, proa_str_of(&p->rejection));
+		proa_put(&b, "]}");
+	}
+	if (p->skip_filter || p->skip_score)
+		proa_put(&b, !p->skip_score ? ",\"skip\":[\"filter\"]" : p->skip_filter ? ",\"skip\":[\"filter\",\"score\"]" : ",\"skip\":[\"score\"]");
+	if (p->only) {
+		proa_put(&b, ",\"nodes\":[");
+		proa_put(&b, proa_str_of(&p->nodes));
+		proa_put(&b, "]");
+	}
+	if (p->normalize) {
+		proa_put(&b, ",\"normalize\":");
+		proa_put_string(&b, p->normalize);
+	}
+	proa_put(&b, "}");
+	return proa__result(&b);
+}
+
+/* PROA_ON_PREPARE names the function that looks at the pod; every plugin for the
+ * scheduler has it. PROA_ON_FILTER names the one that answers 0 to let a node
+ * pass, or the number of a reason, and PROA_ON_SCORE the one that answers a
+ * node's score. */
+#define PROA_ON_PREPARE(f)                                                                \
+	PROA_EXPORT("proa_table") void *proa__table(int n) { return proa_new((size_t)n); }    \
+	PROA_EXPORT("proa_nodes") int proa__nodes(const char *p, int stride, int count, int gen) { \
+		(void)count, (void)gen;                                                           \
+		proa__nodes_at = p;                                                               \
+		proa__stride = (size_t)stride;                                                    \
+		return 0;                                                                         \
+	}                                                                                     \
+	PROA_EXPORT("proa_prepare") int64_t proa__prepare(const char *p, int n) {             \
+		proa_plan plan = {0};                                                             \
+		f(proa_get(proa__parse((proa_str){p, (size_t)n}), "pod"), &plan);                 \
+		return proa__plan(&plan);                                                         \
+	}
+#define PROA_ON_FILTER(f)                                                    \
+	PROA_EXPORT("proa_filter") int proa__filter(uint8_t *out, int count) {   \
+		const char *p = proa__nodes_at;                                      \
+		for (int i = 0; i < count; i++, p += proa__stride)                   \
+			if (!out[i]) out[i] = (uint8_t)f((const proa_node *)p);          \
+		return 0;                                                            \
+	}
+#define PROA_ON_SCORE(f)                                                     \
+	PROA_EXPORT("proa_score") int proa__score(int32_t *out, int count) {     \
+		const char *p = proa__nodes_at;                                      \
+		for (int i = 0; i < count; i++, p += proa__stride)                   \
+			if (!out[i]) out[i] = (int32_t)f((const proa_node *)p);          \
+		return 0;                                                            \
+	}
+
 #endif

@@ -36,16 +36,21 @@ mod admission;
 mod host;
 mod memory;
 mod patch;
+mod schedule;
 mod value;
 
 pub use admission::{allow, change, deny, Answer, Request};
 pub use host::{call, can_i, config, debug, error, http, info, kube_get, kube_list, now, random, warn};
 pub use memory::Global;
 pub use patch::{pointer, Json, Patch, ToJson};
+pub use schedule::{Key, Node, Plan, Taint, CPU, MEMORY, PODS, STORAGE};
 pub use value::{Iter, Path, Value};
 
 #[doc(hidden)]
-pub use memory::{alloc_region, reply, request};
+pub use {
+    memory::{alloc_region, reply, request},
+    schedule::Table,
+};
 
 /// The version of the ABI.
 #[no_mangle]
@@ -95,6 +100,70 @@ macro_rules! on_call {
         #[no_mangle]
         extern "C" fn $export(p: *const u8, n: usize) -> i64 {
             $crate::reply($f($crate::request(p, n)))
+        }
+    };
+}
+
+/// Names the function that looks at a pod before the nodes:
+/// `fn(Value<'static>, &mut Plan)`. Every plugin for the scheduler has it; what
+/// it stores is there for the nodes, and gone with the next pod.
+///
+/// The points about a pod and its node, `proa_reserve` and others, are
+/// [`on_call!`].
+#[macro_export]
+macro_rules! on_prepare {
+    ($f:path) => {
+        #[no_mangle]
+        extern "C" fn proa_table(n: i32) -> *mut u8 {
+            $crate::alloc_region(n)
+        }
+
+        #[no_mangle]
+        extern "C" fn proa_nodes(at: *const u8, stride: usize, _count: i32, _gen: i32) -> i32 {
+            $crate::Table { at, stride }.set();
+            0
+        }
+
+        #[no_mangle]
+        extern "C" fn proa_prepare(p: *const u8, n: usize) -> i64 {
+            let mut plan = $crate::Plan::new();
+            $f($crate::request(p, n).get("pod"), &mut plan);
+            $crate::reply(plan.encode())
+        }
+    };
+}
+
+/// Names the function that answers 0 to let a node pass, or the number of a
+/// reason of the plan: `fn(&Node) -> u8`.
+#[macro_export]
+macro_rules! on_filter {
+    ($f:path) => {
+        #[no_mangle]
+        unsafe extern "C" fn proa_filter(out: *mut u8, count: usize) -> i32 {
+            let table = $crate::Table::current();
+            for i in 0..count {
+                if *out.add(i) == 0 {
+                    *out.add(i) = $f(&$crate::Node::new(table, i));
+                }
+            }
+            0
+        }
+    };
+}
+
+/// Names the function that answers a node's score: `fn(&Node) -> i32`.
+#[macro_export]
+macro_rules! on_score {
+    ($f:path) => {
+        #[no_mangle]
+        unsafe extern "C" fn proa_score(out: *mut i32, count: usize) -> i32 {
+            let table = $crate::Table::current();
+            for i in 0..count {
+                if *out.add(i) == 0 {
+                    *out.add(i) = $f(&$crate::Node::new(table, i));
+                }
+            }
+            0
         }
     };
 }
