@@ -155,7 +155,7 @@ func startFixture(t testing.TB, b backing, change ...func(*wasmplugins.Config)) 
 	f.host, err = wasmplugins.New(config)
 	must(err)
 	f.traces = policy.NewTraces(0)
-	f.policies = policy.New(policy.Config{Sources: []policy.Source{f.host.Admission}, Traces: f.traces, Budget: testBudget, Off: f.off.Load, ExemptNamespaces: []string{"kube-system"}})
+	f.policies = policy.New(policy.Config{Sources: []policy.Source{f.host.Admission}, Traces: f.traces, Recorder: f.host.Recording, Budget: testBudget, Off: f.off.Load, ExemptNamespaces: []string{"kube-system"}})
 	info := version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0+proa"}
 	documents, err := openapi.Build(api.Resources(), &info)
 	must(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/proa-project/proa/wasmplugins/engine"
 	"github.com/proa-project/proa/wasmplugins/library"
 	"github.com/proa-project/proa/wasmplugins/runner"
+	"github.com/proa-project/proa/wasmplugins/scan"
 	"github.com/proa-project/proa/wasmplugins/virtual"
 )
 
@@ -47,6 +48,9 @@ type Config struct {
 
 	// Keys are trusted. With any, modules must be signed by one of them.
 	Keys []library.Key
+	// Record is how many of the latest writes are kept to ask plugins about;
+	// the default is 1,000.
+	Record int
 	// Kinds is where virtual APIs are announced; without it there are none.
 	Kinds virtual.Table
 	// Audiences are those of the API server, for authentication plugins.
@@ -88,6 +92,9 @@ type Host struct {
 	Authorization *access.Authorization
 	// Authentication is an authn.TokenVerifier.
 	Authentication *access.Authentication
+	// Recording keeps the latest writes. It is a policy.Recorder, and serves
+	// what it has.
+	Recording *scan.Recording
 	// Conversion converts custom resources.
 	Conversion *convert.Point
 
@@ -150,6 +157,7 @@ func (h *Host) build() error {
 	h.Authorization = access.NewAuthorization(h.runner, h.engine)
 	h.Authentication = access.NewAuthentication(h.runner, h.engine, c.Audiences)
 	h.Conversion = convert.New(h.runner, h.engine)
+	h.Recording = scan.NewRecording(c.Record)
 	h.points = []func(context.Context) error{
 		h.library.Run,
 		h.runner.Events.Run,
@@ -157,6 +165,7 @@ func (h *Host) build() error {
 		h.Authorization.Run,
 		h.Authentication.Run,
 		h.Conversion.Run,
+		scan.New(scan.Config{REST: c.REST, Factory: c.Factory, Plugins: h.Admission, Recording: h.Recording, Log: c.Log}).Run,
 	}
 	if c.Kinds != nil {
 		h.points = append(h.points, virtual.New(virtual.Config{Runner: h.runner, Engine: h.engine, Table: c.Kinds}).Run)

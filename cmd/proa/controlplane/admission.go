@@ -27,6 +27,10 @@ func admissionChain(store storage.Store, policies *policy.Chain) *admission.Chai
 	}
 }
 
+// recordedPath is where the latest writes are read, as JSON lines, for "proa
+// plugin replay".
+const recordedPath = "/proa/v1/recorded-requests"
+
 // BreakGlassFile is the file in the data directory that, as long as it is
 // there, keeps all policies of users from being called.
 const BreakGlassFile = "break-glass"

@@ -300,6 +300,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 		"POST " + authn.JoinPath:              authn.JoinHandler(cp.Authority),
 		"GET " + authn.CACertsPath:            authn.CACertsHandler(cp.Authority),
 		"wasmmodules.plugins.proa.io/content": host.ContentHandler(),
+		"GET " + recordedPath:                 host.Recording,
 	}
 	issuer, err := accounts.IssuerHandlers(cp.URL)
 	if err != nil {
@@ -330,6 +331,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 			ExemptNamespaces: config.ExemptNamespaces,
 			Off:              newBreakGlass(config).on,
 			Traces:           cp.traces,
+			Recorder:         host.Recording,
 		})),
 		Nodes:   &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
 		Tokens:  accounts,

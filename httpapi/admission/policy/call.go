@@ -31,9 +31,6 @@ type call struct {
 func (c *call) end(err error) error {
 	took := time.Since(c.began)
 	c.s.left = max(0, c.s.left-took)
-	if c.c.c.Recorder != nil {
-		c.c.c.Recorder.Record(c.r, c.in.Phase, c.before, c.in.OldObject)
-	}
 	c.trace.end(c.r, took, err)
 	return err
 }

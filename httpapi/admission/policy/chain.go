@@ -30,16 +30,15 @@ type Config struct {
 	Off func() bool
 	// Traces keeps what has happened; nil keeps nothing.
 	Traces *Traces
-	// Recorder gets every write that a policy has judged; nil for none.
+	// Recorder gets every write before any policy sees it; nil for none.
 	Recorder Recorder
 }
 
 // A Recorder keeps requests, to be judged again later.
 type Recorder interface {
-	// Record is called after a policy has judged the request in the phase, with
-	// the object as it was before. It must not keep the request, only what the
-	// request's JSON is; it must be quick.
-	Record(r *admission.Request, phase pluginsv1.Phase, object, oldObject []byte)
+	// Record must be quick, and not keep the request, which changes; the JSON
+	// of its objects may be kept.
+	Record(r *admission.Request)
 }
 
 // A Chain runs policies. It is safe for concurrent use.
@@ -182,6 +181,9 @@ func (c *Chain) begin(ctx context.Context, r *admission.Request, phase pluginsv1
 
 // mutate is the mutating phase.
 func (c *Chain) mutate(ctx context.Context, r *admission.Request) error {
+	if c.c.Recorder != nil {
+		c.c.Recorder.Record(r)
+	}
 	cl, err := c.begin(ctx, r, pluginsv1.PhaseMutate)
 	if err != nil || cl == nil {
 		return err
