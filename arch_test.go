@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"wasmplugins/access":    {"api", "api/plugins/v1", "httpapi/request", "httpapi/authn", "httpapi/authz", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
 	"wasmplugins/convert":   {"api", "api/plugins/v1", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
 	"wasmplugins/virtual":   {"api", "api/plugins/v1", "httpapi/request", "httpapi/dynamic", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
-	"wasmplugins/reconcile": {"api", "api/plugins/v1", "httpapi/request", "httpapi/authz", "httpapi/client", "httpapi/client/event", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
+	"wasmplugins/reconcile": {"api", "api/plugins/v1", "httpapi/request", "httpapi/client", "httpapi/client/event", "informers", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
 	"wasmplugins/scan":      {"api", "api/plugins/v1", "httpapi/request", "httpapi/client", "httpapi/admission", "httpapi/admission/...", "informers", "informers/workqueue", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/admit"},
 
 	"wasmplugins/toolchain": {"wasmplugins/abi"},

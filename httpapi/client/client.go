@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/proa-project/proa/api"
 )
@@ -104,7 +103,7 @@ func (c *Client[T]) List(ctx context.Context, namespace string, o metav1.ListOpt
 		return List[T]{}, err
 	}
 	var w wireList[T]
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &w); err != nil {
+	if err := c.decodeList(body, &w); err != nil {
 		return List[T]{}, fmt.Errorf("decode answer to GET %q: %w", p, err)
 	}
 	return List[T]{Items: w.Items, ResourceVersion: w.Metadata.ResourceVersion, Continue: w.Metadata.Continue}, nil

@@ -57,6 +57,7 @@ type REST struct {
 	scheme, host, prefix string
 	transport            http.RoundTripper
 	token, userAgent     string
+	impersonate          string // "" is nobody
 }
 
 // New returns a REST, or an error if the URL is none.
@@ -91,6 +92,15 @@ func (c *REST) URL() string { return c.scheme + "://" + c.host + c.prefix }
 func (c *REST) As(token, userAgent string) *REST {
 	d := *c
 	d.token, d.userAgent = "Bearer "+token, userAgent
+	return &d
+}
+
+// Impersonate returns a REST to the same server whose requests are made as
+// another user, which the own user must be allowed. Of the groups the server
+// adds those that such a user always has.
+func (c *REST) Impersonate(user string) *REST {
+	d := *c
+	d.impersonate = user
 	return &d
 }
 
@@ -153,6 +163,9 @@ func (c *REST) request(ctx context.Context, q *Request) *http.Request {
 	h["User-Agent"] = []string{c.userAgent}
 	if c.token != "" {
 		h["Authorization"] = []string{c.token}
+	}
+	if c.impersonate != "" {
+		h["Impersonate-User"] = []string{c.impersonate}
 	}
 	r := &http.Request{
 		Method: method(q.Method),

@@ -46,6 +46,9 @@ type Manifest struct {
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Rules are the rules that the author recommends, as in a webhook.
 	Rules json.RawMessage `json:"rules,omitempty"`
+	// Finalizer says that a reconciler wants to be called before an object that
+	// is being deleted goes away.
+	Finalizer bool `json:"finalizer,omitempty"`
 }
 
 // ParseManifest decodes the custom section. An empty one is an empty manifest.
