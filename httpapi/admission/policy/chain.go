@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -109,7 +110,15 @@ func (c *Chain) current(ctx context.Context) (*sorted, error) {
 
 func inOrder(a, b Policy) int {
 	x, y := a.ID(), b.ID()
-	return cmp.Or(cmp.Compare(a.Order(), b.Order()), cmp.Compare(rank(x.Kind), rank(y.Kind)), cmp.Compare(x.Name, y.Name))
+	return cmp.Or(cmp.Compare(a.Order(), b.Order()), cmp.Compare(rank(x.Kind), rank(y.Kind)), cmp.Compare(objectOf(x.Name), objectOf(y.Name)))
+}
+
+// objectOf is the part of a policy's name that names an object. What comes from
+// one object stays in the order of its source, as the webhooks of a
+// configuration do.
+func objectOf(name string) string {
+	object, _, _ := strings.Cut(name, "/")
+	return object
 }
 
 // guarded says that policies have no say in a write: with those of the kinds

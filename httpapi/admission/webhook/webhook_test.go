@@ -342,6 +342,36 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// The webhooks of one configuration are called in the order in which they stand
+// there, configurations in that of their names.
+func TestChain_order(t *testing.T) {
+	var got []string
+	s := serve(t, func(w http.ResponseWriter, r *http.Request, uid string) {
+		got = append(got, r.URL.Path)
+		reply(`"allowed":true`)(w, r, uid)
+	})
+	one := func(name string) string {
+		return `{name: ` + name + `.example.test, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "` + s.URL + `/` + name + `", caBundle: ` + s.ca() + `}, ` + rules + `}`
+	}
+	var list []*admissionregistrationv1.ValidatingWebhookConfiguration
+	for _, text := range []string{
+		`{metadata: {name: beta}, webhooks: [` + one("zz") + `, ` + one("aa") + `, ` + one("mm") + `]}`, `{metadata: {name: alpha}, webhooks: [` + one("kk") + `]}`,
+	} {
+		o := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		decode(t, text, o)
+		list = append(list, o)
+	}
+	src := webhook.New(webhook.Config{Validating: func() []*admissionregistrationv1.ValidatingWebhookConfiguration { return list }})
+	defer src.Close()
+	chain := policy.New(policy.Config{Sources: []policy.Source{src}})
+	if err := chain.Validator().Validate(context.Background(), write(t, admission.Create, pod).Request); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/kk", "/zz", "/aa", "/mm"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func BenchmarkJudge(b *testing.B) {
 	s := serve(b, reply(`"allowed":true`))
 	p := hook(b, webhook.Config{}, s, false, "")
