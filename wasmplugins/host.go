@@ -24,6 +24,7 @@ import (
 	"github.com/proa-project/proa/wasmplugins/convert"
 	"github.com/proa-project/proa/wasmplugins/engine"
 	"github.com/proa-project/proa/wasmplugins/library"
+	"github.com/proa-project/proa/wasmplugins/reconcile"
 	"github.com/proa-project/proa/wasmplugins/runner"
 	"github.com/proa-project/proa/wasmplugins/scan"
 	"github.com/proa-project/proa/wasmplugins/virtual"
@@ -57,6 +58,9 @@ type Config struct {
 	Audiences []string
 	// Grant decides on host calls; nil grants none.
 	Grant runner.Grant
+	// Lead calls its argument while this process leads among those that share
+	// the storage: only the leader reconciles. Nil says that it is alone.
+	Lead func(ctx context.Context, lead func(context.Context) error) error
 	// Breaker says when plugins that fail are no longer called.
 	Breaker runner.Breaker
 
@@ -97,6 +101,8 @@ type Host struct {
 	Recording *scan.Recording
 	// Conversion converts custom resources.
 	Conversion *convert.Point
+	// Reconcile calls modules with the objects of a kind.
+	Reconcile *reconcile.Point
 
 	c          Config
 	engine     *engine.Engine
@@ -157,6 +163,7 @@ func (h *Host) build() error {
 	h.Authorization = access.NewAuthorization(h.runner, h.engine)
 	h.Authentication = access.NewAuthentication(h.runner, h.engine, c.Audiences)
 	h.Conversion = convert.New(h.runner, h.engine)
+	h.Reconcile = reconcile.New(reconcile.Config{Runner: h.runner, Engine: h.engine, Lead: c.Lead})
 	h.Recording = scan.NewRecording(c.Record)
 	h.points = []func(context.Context) error{
 		h.library.Run,
@@ -165,6 +172,7 @@ func (h *Host) build() error {
 		h.Authorization.Run,
 		h.Authentication.Run,
 		h.Conversion.Run,
+		h.Reconcile.Run,
 		scan.New(scan.Config{REST: c.REST, Factory: c.Factory, Plugins: h.Admission, Recording: h.Recording, Log: c.Log}).Run,
 	}
 	if c.Kinds != nil {
