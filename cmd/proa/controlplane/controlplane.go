@@ -238,6 +238,10 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 	if err != nil {
 		return nil, nil, err
 	}
+	lead, err := cp.reconcilerLead(config, rest)
+	if err != nil {
+		return nil, nil, err
+	}
 	host, err := wasmplugins.New(wasmplugins.Config{
 		REST:     rest,
 		Factory:  factory,
@@ -248,6 +252,7 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 		Instance: identity(),
 		Keys:     keys,
 		Grant:    broker.Grant,
+		Lead:     lead,
 		Kinds:    cp.kinds,
 
 		Audiences: []string{authn.DefaultIssuer},
