@@ -180,6 +180,7 @@ func admissionPlugin(f *faults, spec *pluginsv1.AdmissionPluginSpec, path *field
 	}
 	selector(f, spec.NamespaceSelector, path.Child("namespaceSelector"))
 	selector(f, spec.ObjectSelector, path.Child("objectSelector"))
+	matchConditions(f, spec.MatchConditions, false, path.Child("matchConditions"))
 	if spec.Mode != "" {
 		oneOf(f, path.Child("mode"), spec.Mode, pluginsv1.ModeAudit, pluginsv1.ModeEnforce, pluginsv1.ModeShadow, pluginsv1.ModeWarn)
 	}

@@ -27,16 +27,19 @@ const maxObject = 4 << 20
 func (c *call) mutate(ctx context.Context) error {
 	warnings, steps := len(c.r.Warnings), c.trace.len()
 	dirty, err := c.rounds(ctx, false)
-	if err != nil || !dirty {
+	if !dirty {
 		return err
 	}
-	if c.changed, err = c.decode(c.in.Object); err != nil {
+	// Whoever fails on what another has left is not to blame for it.
+	var broken error
+	if c.changed, broken = c.decode(c.in.Object); broken != nil {
 		c.in.change(c.before)
 		c.r.Warnings = c.r.Warnings[:warnings]
 		c.trace.cut(steps)
-		if _, err = c.rounds(ctx, true); err != nil {
-			return err
-		}
+		_, err = c.rounds(ctx, true)
+	}
+	if err != nil {
+		return err
 	}
 	if c.changed != nil {
 		c.r.Object = c.changed
@@ -45,13 +48,14 @@ func (c *call) mutate(ctx context.Context) error {
 	return nil
 }
 
-// rounds calls the policies. It reports whether one has changed the object.
+// rounds calls the policies. It reports whether one has changed the object, also
+// when another fails.
 func (c *call) rounds(ctx context.Context, careful bool) (dirty bool, err error) {
 	last := -1 // index of the latest policy that has changed the object
 	for i, p := range c.policies {
 		changed, err := c.step(ctx, p, careful)
 		if err != nil {
-			return false, err
+			return dirty, err
 		}
 		if changed {
 			last, dirty = i, true
@@ -66,7 +70,7 @@ func (c *call) rounds(ctx context.Context, careful bool) (dirty bool, err error)
 		}
 		changed, err := c.step(ctx, p, careful)
 		if err != nil {
-			return false, err
+			return dirty, err
 		}
 		dirty = dirty || changed
 	}
