@@ -13,6 +13,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -38,6 +39,7 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 		authorizationv1.AddToScheme,
 		rbacv1.AddToScheme,
 		pluginsv1.AddToScheme,
+		apiextensionsv1.AddToScheme,
 		metav1.AddMetaToScheme,
 	} {
 		if err := add(s); err != nil {

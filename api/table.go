@@ -48,7 +48,7 @@ type index struct {
 //nolint:gochecknoglobals // built once, never changed
 var table = sync.OnceValue(func() *index {
 	x := &index{
-		rows:  slices.Concat(rows(), accessRows(), reviewRows()),
+		rows:  slices.Concat(rows(), accessRows(), reviewRows(), definitionRows()),
 		gvr:   map[schema.GroupVersionResource]*Resource{},
 		gvk:   map[schema.GroupVersionKind]*Resource{},
 		types: map[reflect.Type]*Resource{},

@@ -131,7 +131,10 @@ func (m *model) customize(_ string, t reflect.Type, _ reflect.StructTag, s *open
 		}
 	case interface{ OpenAPISchemaType() []string }:
 		types := openapi3.Types(v.OpenAPISchemaType())
-		*s = openapi3.Schema{Type: &types, Format: formatOf(v)}
+		*s = openapi3.Schema{Format: formatOf(v)}
+		if len(types) > 0 { // else it is any JSON
+			s.Type = &types
+		}
 	default:
 		switch t.Kind() {
 		case reflect.Int:

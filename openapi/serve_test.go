@@ -79,7 +79,7 @@ func TestDiscovery_clientGo(t *testing.T) {
 	for _, g := range groups.Groups {
 		names = append(names, g.PreferredVersion.GroupVersion)
 	}
-	if d := cmp.Diff([]string{"v1", "apps/v1", "events.k8s.io/v1", "admissionregistration.k8s.io/v1", "coordination.k8s.io/v1", "plugins.proa.io/v1", "rbac.authorization.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1"}, names); d != "" {
+	if d := cmp.Diff([]string{"v1", "apps/v1", "events.k8s.io/v1", "admissionregistration.k8s.io/v1", "coordination.k8s.io/v1", "plugins.proa.io/v1", "rbac.authorization.k8s.io/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1", "apiextensions.k8s.io/v1"}, names); d != "" {
 		t.Error(d)
 	}
 
@@ -309,7 +309,7 @@ func TestHandler_caching(t *testing.T) {
 func TestOpenAPIv3_clientGo(t *testing.T) {
 	root := openapiclient.NewRoot(discoveryClient(t, server(t)).OpenAPIV3())
 	gvs, err := root.GroupVersions()
-	if err != nil || len(gvs) != 9 {
+	if err != nil || len(gvs) != 10 {
 		t.Fatal(gvs, err)
 	}
 	for _, gv := range gvs {

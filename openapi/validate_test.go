@@ -181,6 +181,9 @@ func TestValidate_random(t *testing.T) {
 		rounds = 5
 	}
 	for _, r := range api.Resources() {
+		if r.Kind == "CustomResourceDefinition" {
+			continue // schemas within schemas without end
+		}
 		slow := 0
 		for range rounds {
 			obj := r.New()

@@ -7,6 +7,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -36,6 +37,8 @@ func Default(obj runtime.Object) {
 		binding(&o.RoleRef, o.Subjects)
 	case *rbacv1.ClusterRoleBinding:
 		binding(&o.RoleRef, o.Subjects)
+	case *apiextensionsv1.CustomResourceDefinition:
+		definition(o)
 	case pluginsv1.Binding:
 		plugin(o)
 	case *pluginsv1.PolicyScan:

@@ -63,6 +63,8 @@ func moreReads(r *api.Resource) []string {
 		return pluginReads("spec.for", "status.objects", "status.failing")
 	case "PolicyScan":
 		return []string{"spec.plugin", "spec.source", "status.phase", "status.processed"}
+	case "AdmissionTrace":
+		return []string{"outcome", "request", "micros"}
 	case "PolicyReport":
 		return []string{"summary"}
 	}

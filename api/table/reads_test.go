@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -246,6 +247,8 @@ func (f filler) special(v reflect.Value) bool {
 		p.SetRawString(`{"f:a":{}}`)
 	case *runtime.RawExtension:
 		p.Raw = []byte(`{"a":1}`)
+	case *apiextensionsv1.JSONSchemaProps: // is made of itself
+		p.Type = "object"
 	default:
 		return false
 	}

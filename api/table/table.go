@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,6 +49,8 @@ func Columns(r *api.Resource) []metav1.TableColumnDefinition {
 		return roleColumns()
 	case "RoleBinding", "ClusterRoleBinding":
 		return bindingColumns()
+	case "CustomResourceDefinition":
+		return []metav1.TableColumnDefinition{nameColumn(), column("Created At", "date", "When it was created.", 0)}
 	case "WasmModule":
 		return wasmModuleColumns()
 	case "AdmissionPlugin":
@@ -125,6 +128,8 @@ func cells(obj runtime.Object, now time.Time) []any {
 		return roleBinding(&o.ObjectMeta, &o.RoleRef, o.Subjects, now)
 	case *rbacv1.ClusterRoleBinding:
 		return roleBinding(&o.ObjectMeta, &o.RoleRef, o.Subjects, now)
+	case *apiextensionsv1.CustomResourceDefinition:
+		return []any{o.Name, o.CreationTimestamp.UTC().Format(time.RFC3339)}
 	case *pluginsv1.WasmModule:
 		return wasmModule(o, now)
 	case *pluginsv1.AdmissionPlugin:

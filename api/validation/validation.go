@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proa-project/proa/api"
@@ -32,6 +33,8 @@ func Create(obj api.Object) field.ErrorList {
 		event(f, o, "reportingComponent")
 	case *eventsv1.Event:
 		newEvent(f, o)
+	case *apiextensionsv1.CustomResourceDefinition:
+		definition(f, o)
 	default:
 		rules(f, obj)
 		admission(f, obj)
@@ -53,6 +56,8 @@ func Update(obj, old api.Object) field.ErrorList {
 		event(f, o, "reportingComponent")
 	case *eventsv1.Event:
 		with(f, o, old, eventUpdate)
+	case *apiextensionsv1.CustomResourceDefinition:
+		with(f, o, old, definitionUpdate)
 	case *corev1.ConfigMap:
 		rules(f, obj)
 		with(f, o, old, configMapUpdate)
@@ -99,6 +104,8 @@ func UpdateStatus(obj, old api.Object) field.ErrorList {
 		with(f, o, old, deploymentStatus)
 	case *appsv1.ReplicaSet:
 		replicaSetStatus(f, &o.Status, path)
+	case *apiextensionsv1.CustomResourceDefinition:
+		with(f, o, old, definitionStatus)
 	case *pluginsv1.WasmModule:
 		conditions(f, o.Status.Conditions, path)
 	case pluginsv1.Binding:

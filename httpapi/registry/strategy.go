@@ -65,6 +65,8 @@ func strategyOf(row *api.Resource) strategy {
 			create: createNamespace, update: updateNamespace,
 			held: namespaceHeld, terminate: terminateNamespace,
 		}
+	case "apiextensions.k8s.io/customresourcedefinitions":
+		return definitionStrategy()
 	case "/nodes":
 		return strategy{keepsStatus: true}
 	case "/serviceaccounts":
