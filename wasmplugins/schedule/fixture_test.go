@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,7 @@ type fixture struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	e, err := engine.New(engine.Config{})
+	e, err := engine.New(engine.Config{CompileTimeout: 10 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,6 +73,9 @@ func (n *nodes) sync(s *framework.Snapshot) error {
 			return err
 		}
 		t := newTable(w.Bytes(), records)
+		if n.table != nil {
+			t.gen += n.table.gen
+		}
 		if err = t.sync(s); err == nil && t.crowded() {
 			err = errFull
 		}
