@@ -95,16 +95,17 @@ func parseCache(b []byte) (head cacheHead, metered []byte, ok bool) {
 // machineCode returns the digests of the files that the compiler has written to
 // a module's folder.
 func machineCode(dir string) (map[string]string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // was only read
 	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Dir(path) == dir {
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(name, "/") {
 			return err
 		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
+		b, err := root.ReadFile(name)
 		sum := sha256.Sum256(b)
 		out[name] = hex.EncodeToString(sum[:])
 		return err

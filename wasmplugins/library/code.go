@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
@@ -31,7 +32,7 @@ const (
 )
 
 // A Problem is why code cannot be had.
-type Problem struct {
+type Problem struct { //nolint:errname // it is part of a state more often than an error
 	Reason, Message string
 	// Retry says that asking again after a while may help, though no
 	// subscriber is told of anything. Without it, subscribers are told when
@@ -210,7 +211,7 @@ func (l *Library) load(ctx context.Context, name, digest string, signatures []pl
 	if err != nil {
 		return nil, contentProblem(err)
 	}
-	valid, problem := verify(l.c.Keys, append(signatures[:len(signatures):len(signatures)], stored...), wasm)
+	valid, problem := verify(l.c.Keys, append(slices.Clip(signatures), stored...), wasm)
 	if problem != nil {
 		return nil, problem
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -140,15 +141,29 @@ func TestPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(guestDigests(4, 3, 1), digestsOf(f.versions("a", true, 2, 3, 4))); d != "" {
+	f.versions("a", true, 2)
+	policies := client.For[*pluginsv1.AdmissionPlugin](f.rest)
+	policy := &pluginsv1.AdmissionPlugin{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	policy.Spec.Module = "a"
+	policy.Spec.Phases = []pluginsv1.Phase{pluginsv1.PhaseValidate}
+	policy.Spec.Rules = []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{"CREATE"},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}}
+	policy.Spec.Candidate = &pluginsv1.Candidate{Digest: guestDigests(2)[0]}
+	if _, err := policies.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(guestDigests(5, 4, 2, 1), digestsOf(f.versions("a", true, 3, 4, 5))); d != "" {
 		t.Error(d)
 	}
-	f.until("what nobody can have is removed", func() bool { return !f.stored(guestDigests(2)[0]) })
+	f.until("what nobody can have is removed", func() bool { return !f.stored(guestDigests(3)[0]) })
 	f.get("a", guestDigests(1)[0])
+	f.get("a", guestDigests(2)[0])
 	if err := plugins.Delete(t.Context(), "", "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(guestDigests(5, 4), digestsOf(f.versions("a", true, 5))); d != "" {
+	if d := cmp.Diff(guestDigests(6, 5, 2), digestsOf(f.versions("a", true, 6))); d != "" {
 		t.Error(d)
 	}
 }
@@ -341,8 +356,12 @@ func TestContent(t *testing.T) {
 		name, digest string
 		want         []byte
 	}{
-		{"a", "", guest(1)}, {"b", "", guest(2)}, {"b", guestDigests(1)[0], guest(1)}, {"a", guestDigests(1)[0], guest(1)},
-		{"a", guestDigests(2)[0], nil}, {"none", "", nil},
+		{"a", "", guest(1)},
+		{"b", "", guest(2)},
+		{"b", guestDigests(1)[0], guest(1)},
+		{"a", guestDigests(1)[0], guest(1)},
+		{"a", guestDigests(2)[0], nil},
+		{"none", "", nil},
 	} {
 		got, err := f.download(tc.name, tc.digest)
 		if !bytes.Equal(got, tc.want) || (err == nil) != (tc.want != nil) {
