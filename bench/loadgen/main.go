@@ -40,7 +40,7 @@ Other modes
   etcd-put    raw etcd puts (--etcd URL); --etcd-txn uses the apiserver's
               create transaction (If mod==0 Then put Else get)
   etcd-get    raw linearizable etcd gets
-  webhook     serve a trivial allow-everything admission webhook (--addr)
+  webhook     serve an admission webhook that wants limits on pods (--addr)
   ready       poll /readyz until 200; with --since NS prints the startup time
   sample      sample RSS and CPU of --pid processes for --duration
   table       read JSON lines (files as arguments), print medians per row
