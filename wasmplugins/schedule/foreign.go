@@ -60,17 +60,12 @@ func (p *foreignPlugin) begin(c *framework.Cycle) (*foreignCycle, error) {
 	c.OnEnd(cy)
 	cy.err = p.step(cy, func(ctx context.Context, g *Guest) (u engine.Usage, err error) {
 		if g.foreign == nil {
-			return u, notForeign(p.name)
+			return u, errReplaced
 		}
 		cy.Cycle, err = g.foreign.Begin(ctx, c.Pod.Pod, c.Snapshot)
 		return u, err
 	})
 	return cy, cy.err
-}
-
-// notForeign is what a guest of the native ABI means that has come meanwhile.
-func notForeign(name string) error {
-	return &engine.Error{Plugin: name, Reason: engine.NotReady, Detail: "the module was replaced by one of another ABI during the attempt"}
 }
 
 // step is one call of the guest; when it fails the attempt is over.
@@ -183,7 +178,7 @@ func (p *foreignPlugin) placed(ctx context.Context, f func(g *schedwasm.Guest) (
 	var refusal *schedwasm.Refusal
 	err := p.use(ctx, func(g *Guest) (engine.Usage, error) {
 		if g.foreign == nil {
-			return engine.Usage{}, notForeign(p.name)
+			return engine.Usage{}, errReplaced
 		}
 		u, err := f(g.foreign)
 		if errors.As(err, &refusal) {

@@ -74,7 +74,7 @@ func (p *nativePlugin) step(cy *cycle, f func(context.Context, *Guest) (engine.U
 // open begins the session.
 func (p *nativePlugin) open(ctx context.Context, cy *cycle, c *framework.Cycle, g *Guest) (engine.Usage, error) {
 	if g.native == nil {
-		return engine.Usage{}, notNative(p.name)
+		return engine.Usage{}, errReplaced
 	}
 	prog, err := g.native.with(ctx, p.nodes.window)
 	if err != nil {
@@ -95,11 +95,6 @@ func (p *nativePlugin) open(ctx context.Context, cy *cycle, c *framework.Cycle, 
 		}
 		return call(i, fnNodes, uint64(prog.table), abi.NodeStride, p.count(), uint64(uint32(p.nodes.table.gen))) //nolint:gosec // the bits
 	})
-}
-
-// notNative is what a guest of another ABI means that has come meanwhile.
-func notNative(name string) error {
-	return &engine.Error{Plugin: name, Reason: engine.NotReady, Detail: "the module was replaced by one of another ABI during the attempt"}
 }
 
 func (cy *cycle) prepare(i *engine.Instance, scheduler string, pod []byte) (*abi.PrepareReply, error) {
@@ -152,6 +147,9 @@ func (p *nativePlugin) Filter(c *framework.Cycle, list []int32, v *framework.Ver
 	}
 	return p.step(cy, func(ctx context.Context, _ *Guest) (engine.Usage, error) {
 		return cy.session.Run(ctx, func(i *engine.Instance) error {
+			if !i.Has(int(fnFilter)) {
+				return nil // the module was replaced by one without
+			}
 			out, err := cy.answers(i, p.count())
 			if err != nil {
 				return err
@@ -223,6 +221,9 @@ func (p *nativePlugin) PreScore(c *framework.Cycle, list []int32) (skip bool, er
 	}
 	err = p.step(cy, func(ctx context.Context, _ *Guest) (engine.Usage, error) {
 		return cy.session.Run(ctx, func(i *engine.Instance) error {
+			if !i.Has(int(fnPreScore)) {
+				return nil // the module was replaced by one without
+			}
 			if err := cy.feasible(i, p.count(), list); err != nil {
 				return err
 			}
@@ -260,6 +261,9 @@ func (p *nativePlugin) Score(c *framework.Cycle, list []int32, scores []int64) e
 	}
 	return p.step(cy, func(ctx context.Context, _ *Guest) (engine.Usage, error) {
 		return cy.session.Run(ctx, func(i *engine.Instance) error {
+			if !i.Has(int(fnScore)) {
+				return nil // the module was replaced by one without
+			}
 			if err := cy.feasible(i, p.count(), list); err != nil {
 				return err
 			}

@@ -31,11 +31,14 @@ func schedulerName(pod *corev1.Pod) string {
 
 // ask is a call of its own, in an instance that is in its first state. take
 // must not keep the reply; its error is a bad reply. answered is false if the
-// guest has failed and is left out.
+// guest has failed and is left out, or was replaced by one without the function.
 func (p *nativePlugin) ask(ctx context.Context, f function, pod *corev1.Pod, in []byte, take func(reply []byte) error) (answered bool, err error) {
 	err = p.use(ctx, func(g *Guest) (engine.Usage, error) {
 		if g.native == nil {
-			return engine.Usage{}, notNative(p.name)
+			return engine.Usage{}, errReplaced
+		}
+		if answered = g.native.exports(f); !answered {
+			return engine.Usage{}, nil
 		}
 		prog, err := g.native.with(ctx, nil)
 		if err != nil {
@@ -55,7 +58,7 @@ func (p *nativePlugin) ask(ctx context.Context, f function, pod *corev1.Pod, in 
 	if err != nil {
 		return false, p.failed(err)
 	}
-	return true, nil
+	return answered, nil
 }
 
 // placed asks about a pod that has a node. The reply is nil if the guest has

@@ -63,7 +63,7 @@ func (b *base) use(ctx context.Context, f func(*Guest) (engine.Usage, error)) er
 // the plugin, or what ends the attempt.
 func (b *base) failed(err error) error {
 	var ee *engine.Error
-	if !errors.As(err, &ee) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.As(err, &ee) && !errors.Is(err, errReplaced) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return nil // the plugin is being removed
 	}
 	if b.running.Object().Spec.FailurePolicy == ignore {
@@ -74,6 +74,9 @@ func (b *base) failed(err error) error {
 	}
 	return err
 }
+
+// errReplaced ends an attempt during which a module of another ABI has come.
+var errReplaced = errors.New("the module was replaced by one of another ABI during the attempt")
 
 // A failure is an engine's error in a message that names the plugin already.
 type failure struct{ err *engine.Error }

@@ -154,6 +154,9 @@ func (c *Cycle) PreFilter(ctx context.Context) (framework.Decision, engine.Usage
 
 // Filter calls the guest for each node, and veto with those that it refuses.
 func (c *Cycle) Filter(ctx context.Context, nodes []int32, veto func(node int32, r framework.Rejection)) (engine.Usage, error) {
+	if !c.g.has[fnFilter] {
+		return engine.Usage{}, nil
+	}
 	return c.run(ctx, func(i *engine.Instance) error {
 		for _, n := range nodes {
 			c.node = c.snapshot.Name(n)
@@ -181,6 +184,9 @@ func add(sum *engine.Usage, u engine.Usage) {
 
 // PostFilter calls the guest's, after a PreFilter that prepares it.
 func (c *Cycle) PostFilter(ctx context.Context, d *framework.Diagnosis) (node string, u engine.Usage, err error) {
+	if !c.g.has[fnPostFilter] {
+		return "", u, nil
+	}
 	_, sum, err := c.PreFilter(ctx)
 	if err != nil {
 		return "", sum, err
@@ -238,6 +244,9 @@ func (c *Cycle) passes(f int, code uint32) error {
 
 // Score calls the guest for each node.
 func (c *Cycle) Score(ctx context.Context, nodes []int32, scores []int64) (engine.Usage, error) {
+	if !c.g.has[fnScore] {
+		return engine.Usage{}, nil
+	}
 	return c.run(ctx, func(i *engine.Instance) error {
 		for k, n := range nodes {
 			c.node = c.snapshot.Name(n)
@@ -382,6 +391,9 @@ func (g *Guest) final(ctx context.Context, f int, pod *corev1.Pod, node string) 
 
 // Bind calls the guest's. done is false if it leaves the pod to others.
 func (g *Guest) Bind(ctx context.Context, pod *corev1.Pod, node string) (done bool, u engine.Usage, err error) {
+	if !g.has[fnBind] {
+		return false, u, nil
+	}
 	r, reason, u, err := g.placed(ctx, fnBind, pod, node, false)
 	if err != nil || uint32(r) == codeSkip {
 		return false, u, err
@@ -392,6 +404,9 @@ func (g *Guest) Bind(ctx context.Context, pod *corev1.Pod, node string) (done bo
 // Permit calls the guest's. If wait is not 0, the pod is to wait for so long;
 // see Wait.
 func (g *Guest) Permit(ctx context.Context, pod *corev1.Pod, node string) (wait time.Duration, u engine.Usage, err error) {
+	if !g.has[fnPermit] {
+		return 0, u, nil
+	}
 	r, reason, u, err := g.placed(ctx, fnPermit, pod, node, false)
 	if err != nil {
 		return 0, u, err

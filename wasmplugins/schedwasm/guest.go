@@ -71,7 +71,8 @@ var functions = [...]struct { //nolint:gochecknoglobals // a constant in all but
 // maxHeld is how many pods whose binding is under way have an instance.
 const maxHeld = 64
 
-// A Guest is a module that runs. It is safe for concurrent use.
+// A Guest is a module that runs. It is safe for concurrent use. A function that
+// the module does not have lets everything pass.
 type Guest struct {
 	c      Config
 	prog   *engine.Program
@@ -131,10 +132,6 @@ func (g *Guest) Points() []framework.Point { return g.points }
 
 // Events are the changes that may let a pod pass which the guest has refused.
 func (g *Guest) Events() framework.Event { return g.events }
-
-// Has reports whether the guest has a function of its own for the point, which
-// for Reserve may be unreserve alone.
-func (g *Guest) Has(p framework.Point) bool { return slices.Contains(g.points, p) }
 
 // Limits are those in force.
 func (g *Guest) Limits() engine.Limits { return g.prog.Limits() }
@@ -315,4 +312,11 @@ func (w *Waiting) reject(uid types.UID) bool {
 	delete(w.pods, uid)
 	close(p.rejected)
 	return true
+}
+
+// Held is how many pods whose binding is under way have an instance.
+func (g *Guest) Held() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.held)
 }

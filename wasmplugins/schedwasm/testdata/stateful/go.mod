@@ -1,0 +1,3 @@
+module example.test/stateful
+
+go 1.24
