@@ -40,7 +40,7 @@ func proaImports() []Import {
 			}
 		}},
 		{Module: HostModule, Name: "call", Params: []api.ValueType{i32, i32, i32, i32}, Results: []api.ValueType{i32}, Call: func(i *Instance, s []uint64) {
-			s[0] = api.EncodeI32(i.capability(string(i.argument(s[0], min(s[1], 256))), i.argument(s[2], s[3])))
+			s[0] = api.EncodeI32(i.capability(string(i.argument(s[0], min(uint64(uint32(s[1])), 256))), i.argument(s[2], s[3])))
 		}},
 		{Module: HostModule, Name: "read", Params: []api.ValueType{i32, i32}, Results: []api.ValueType{i32}, Call: func(i *Instance, s []uint64) {
 			b := i.host.reply[:min(len(i.host.reply), int(uint32(s[1])))]
