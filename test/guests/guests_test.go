@@ -56,3 +56,24 @@ func proa(t *testing.T, args ...string) (string, error) {
 	err := c.ExecuteContext(t.Context())
 	return out.String(), err
 }
+
+// TestKits holds a plugin that uses everything of its kit against the same
+// cases in each language.
+func TestKits(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, lang := range languages {
+		dir := lang.dir
+		if dir == "." {
+			dir = "go"
+		}
+		t.Run(dir, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "plugin.wasm")
+			if err := os.WriteFile(file, lang.build(t, filepath.Join("testdata/everything", dir)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := proa(t, "test", file, "testdata/everything/cases.yaml"); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -107,8 +107,10 @@ pub struct Answer {
     pub patch: Patch,
     /// The whole object as JSON, instead of a patch.
     pub object: String,
-    warnings: String,
-    annotations: String,
+    #[doc(hidden)]
+    pub warnings: String,
+    #[doc(hidden)]
+    pub annotations: String,
 }
 
 /// Lets the request pass.

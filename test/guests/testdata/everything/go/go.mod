@@ -1,0 +1,7 @@
+module everything
+
+go 1.24
+
+require github.com/proa-project/proa/wasmplugins/guest v0.0.0
+
+replace github.com/proa-project/proa/wasmplugins/guest => ../../../../../wasmplugins/guest
