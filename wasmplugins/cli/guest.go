@@ -9,6 +9,7 @@ import (
 	"github.com/proa-project/proa/wasmplugins/engine"
 	"github.com/proa-project/proa/wasmplugins/kubewarden"
 	"github.com/proa-project/proa/wasmplugins/native"
+	"github.com/proa-project/proa/wasmplugins/rego"
 )
 
 // A judge is a guest of any ABI that judges writes.
@@ -30,6 +31,10 @@ func startJudge(ctx context.Context, e *engine.Engine, code *engine.Code, c nati
 	switch kind := abi.Detect(code.Exports, code.Imports, code.Sections); kind {
 	case abi.KubewardenABI, abi.KubewardenWASI:
 		return kubewarden.Start(ctx, e, code, kubewarden.Config{
+			Name: c.Name, Settings: c.Settings, Limits: c.Limits, Capability: c.Capability, Log: c.Log, Instances: c.Instances,
+		})
+	case abi.RegoABI, abi.GatekeeperABI:
+		return rego.Start(ctx, e, code, rego.Config{
 			Name: c.Name, Settings: c.Settings, Limits: c.Limits, Capability: c.Capability, Log: c.Log, Instances: c.Instances,
 		})
 	case abi.Native:
