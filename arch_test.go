@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 
 	// The extension points, each with its adapters.
 	"wasmplugins/admit":     {"api", "api/plugins/v1", "httpapi/request", "httpapi/admission", "httpapi/admission/...", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/kubewarden", "wasmplugins/rego", "wasmplugins/runner"},
-	"wasmplugins/schedule":  {"api", "api/plugins/v1", "scheduling/framework", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/schedwasm", "wasmplugins/runner"},
+	"wasmplugins/schedule":  {"api", "api/plugins/v1", "informers", "scheduling/framework", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/schedwasm", "wasmplugins/runner"},
 	"wasmplugins/access":    {"api", "api/plugins/v1", "httpapi/request", "httpapi/authn", "httpapi/authz", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
 	"wasmplugins/convert":   {"api", "api/plugins/v1", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},
 	"wasmplugins/virtual":   {"api", "api/plugins/v1", "httpapi/request", "httpapi/dynamic", "wasmplugins/engine", "wasmplugins/abi", "wasmplugins/native", "wasmplugins/runner"},

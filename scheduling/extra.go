@@ -12,6 +12,9 @@ import (
 
 // Extra are plugins that come and go while the scheduler runs.
 type Extra interface {
+	// WaitSynced waits until Plugins has those that were there at the start, or
+	// returns the error of ctx.
+	WaitSynced(ctx context.Context) error
 	// Plugins returns those of now, in the order in which they are called,
 	// which is after the plugins of the profiles. A scheduler name that no
 	// profile has makes one that is like the first of Config.Profiles. The

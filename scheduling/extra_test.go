@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type extras struct {
 	changed map[int]func()
 	next    int
 }
+
+func (x *extras) WaitSynced(context.Context) error { return nil }
 
 func (x *extras) Plugins() []framework.Extra {
 	x.mu.Lock()

@@ -144,6 +144,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			default:
 			}
 		})()
+		if err := s.cfg.Extra.WaitSynced(ctx); err != nil {
+			return err
+		}
 		s.profiles.Store(s.makeProfiles(s.cfg.Extra.Plugins(), nil))
 	}
 	nodes := s.nodes.AddHandler(s.nodeHandler())

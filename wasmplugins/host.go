@@ -27,6 +27,7 @@ import (
 	"github.com/proa-project/proa/wasmplugins/reconcile"
 	"github.com/proa-project/proa/wasmplugins/runner"
 	"github.com/proa-project/proa/wasmplugins/scan"
+	"github.com/proa-project/proa/wasmplugins/schedule"
 	"github.com/proa-project/proa/wasmplugins/virtual"
 )
 
@@ -101,6 +102,8 @@ type Host struct {
 	Recording *scan.Recording
 	// Conversion converts custom resources.
 	Conversion *convert.Point
+	// Scheduling is a scheduling.Extra.
+	Scheduling *schedule.Point
 	// Reconcile calls modules with the objects of a kind.
 	Reconcile *reconcile.Point
 
@@ -163,6 +166,7 @@ func (h *Host) build() error {
 	h.Authorization = access.NewAuthorization(h.runner, h.engine)
 	h.Authentication = access.NewAuthentication(h.runner, h.engine, c.Audiences)
 	h.Conversion = convert.New(h.runner, h.engine)
+	h.Scheduling = schedule.New(schedule.Config{Runner: h.runner, Engine: h.engine})
 	h.Reconcile = reconcile.New(reconcile.Config{Runner: h.runner, Engine: h.engine, Lead: c.Lead})
 	h.Recording = scan.NewRecording(c.Record)
 	h.points = []func(context.Context) error{
@@ -172,6 +176,7 @@ func (h *Host) build() error {
 		h.Authorization.Run,
 		h.Authentication.Run,
 		h.Conversion.Run,
+		h.Scheduling.Run,
 		h.Reconcile.Run,
 		scan.New(scan.Config{REST: c.REST, Factory: c.Factory, Plugins: h.Admission, Recording: h.Recording, Log: c.Log}).Run,
 	}

@@ -28,6 +28,7 @@ type nodes struct {
 	window *engine.Window
 	pod    []byte // of the cycle, as JSON
 	podOf  *framework.PodInfo
+	closed bool
 }
 
 // lend gives the cycle the table, in the state of its snapshot, until it ends.
@@ -36,6 +37,10 @@ func (n *nodes) lend(c *framework.Cycle) error {
 		return nil
 	}
 	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return engine.ErrClosed
+	}
 	if err := n.sync(c.Snapshot); err != nil {
 		n.mu.Unlock()
 		return err

@@ -71,6 +71,7 @@ func NewHost(c HostConfig) *Host {
 func (h *Host) Close() error {
 	h.nodes.mu.Lock()
 	defer h.nodes.mu.Unlock()
+	h.nodes.closed = true
 	return h.nodes.close()
 }
 
@@ -153,8 +154,7 @@ func (h *Host) make(r Running, before made) (made, bool) {
 		return m, false
 	case before.of == r: // it was there and may come again
 		return before, true
-	default:
-		// Until it is there, pods are refused.
+	default: // until it is there, pods are refused
 		m.native, m.points, m.events = true, []framework.Point{framework.PointPreFilter}, ^framework.Event(0)
 	}
 	if before.of == r && before.native == m.native && slices.Equal(before.points, m.points) && before.events == m.events {

@@ -370,7 +370,7 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 	if err != nil {
 		return err
 	}
-	runScheduler, err := cp.scheduler(config, me, metrics, factory)
+	runScheduler, err := cp.scheduler(config, me, metrics, factory, host.Scheduling)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ const schedulerLease = "proa-scheduler"
 
 // scheduler returns what runs the scheduler: at once if this server is alone,
 // and while it leads if there may be others.
-func (cp *ControlPlane) scheduler(config Config, name string, metrics *prometheus.Registry, factory *informers.Factory) (func(context.Context) error, error) {
+func (cp *ControlPlane) scheduler(config Config, name string, metrics *prometheus.Registry, factory *informers.Factory, plugins scheduling.Extra) (func(context.Context) error, error) {
 	rest, err := cp.InProcess("scheduler")
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (cp *ControlPlane) scheduler(config Config, name string, metrics *prometheu
 	log := component(config.Log, "scheduler")
 	terms := &termMetrics{Registerer: metrics}
 	create := func() (*scheduling.Scheduler, error) {
-		return scheduling.New(scheduling.Config{REST: rest, Factory: factory, Log: log, Metrics: terms, Identity: name})
+		return scheduling.New(scheduling.Config{REST: rest, Factory: factory, Log: log, Metrics: terms, Identity: name, Extra: plugins})
 	}
 	// The first is made now, so that its informers are asked for before the
 	// factory runs and a configuration that is wrong is found out at the start.
