@@ -31,7 +31,8 @@ const (
 	ReasonUnavailable      = "Unavailable"      // the store or the API does not answer
 )
 
-// A Problem is why code cannot be had.
+// A Problem is why code cannot be had. Its text names the module only if there
+// is none of that name.
 type Problem struct { //nolint:errname // it is part of a state more often than an error
 	Reason, Message string
 	// Retry says that asking again after a while may help, though no
@@ -101,7 +102,7 @@ func (l *Library) Get(ctx context.Context, name, digest string) (*Ref, error) {
 	l.mu.Unlock()
 	if m == nil {
 		if _, ok := l.modules.Get("", name); ok {
-			problem = problemf(ReasonModuleNotReady, "WasmModule %q is being loaded", name)
+			problem = problemf(ReasonModuleNotReady, "is being loaded")
 		}
 	}
 	if problem != nil {
@@ -129,11 +130,57 @@ func (l *Library) getVersion(ctx context.Context, name, digest string) (*Ref, er
 	}
 	if problem != nil {
 		p := *problem
-		p.Message = fmt.Sprintf("version %s of WasmModule %q: %s", digest, name, p.Message)
+		p.Message = fmt.Sprintf("version %s: %s", digest, p.Message)
 		p.Retry = !p.final
 		return nil, &p
 	}
+	l.remember(s)
 	return l.ref(name, s), nil
+}
+
+// maxRecent is how many earlier versions are kept compiled though nobody has a
+// Ref. A plugin that pins one asks for it at each change of an object.
+const maxRecent = 8
+
+// A recent is an earlier version that was asked for.
+type recent struct {
+	code *shared // one use is ours
+	used bool    // since the last time that forgetOld looked
+}
+
+func (l *Library) remember(s *shared) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.recent {
+		if l.recent[i].code == s {
+			l.recent[i].used = true
+			return
+		}
+	}
+	if len(l.recent) < maxRecent {
+		s.users++
+		l.recent = append(l.recent, recent{s, true})
+	}
+}
+
+// forgetOld lets go of earlier versions that were not asked for since the last
+// time, or of all.
+func (l *Library) forgetOld(all bool) {
+	l.mu.Lock()
+	var keep []recent
+	var gone []*shared
+	for _, r := range l.recent {
+		if r.used && !all {
+			keep = append(keep, recent{r.code, false})
+		} else {
+			gone = append(gone, r.code)
+		}
+	}
+	l.recent = keep
+	l.mu.Unlock()
+	for _, s := range gone {
+		l.release(s)
+	}
 }
 
 func (l *Library) ref(name string, s *shared) *Ref {

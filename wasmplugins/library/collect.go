@@ -72,6 +72,7 @@ func (l *Library) collect(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		l.forgetOld(false)
 		if err := l.collectOnce(ctx, orphans, time.Now()); err != nil && ctx.Err() == nil {
 			l.c.Log.Warn().Err(err).Msg("cannot remove unused plugin code")
 		}

@@ -98,6 +98,7 @@ type Library struct {
 	known   map[string]*module
 	shared  map[string]*shared       // compiled, by digest
 	loading map[string]chan struct{} // digests that somebody compiles; closed at the end
+	recent  []recent
 }
 
 // New returns a Library, which does nothing before Run.
@@ -207,6 +208,7 @@ func (l *Library) closeAll() {
 	l.work.ShutDown()
 	l.status.ShutDown()
 	l.puller.close()
+	l.forgetOld(true)
 	l.mu.Lock()
 	all := l.known
 	l.known = map[string]*module{}

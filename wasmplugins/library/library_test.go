@@ -28,7 +28,7 @@ func TestInlineAndUploaded(t *testing.T) {
 	}
 	f.module("empty", func(*pluginsv1.WasmModuleSpec) {})
 	f.wait("empty", "NoContent")
-	f.problem("empty", "", "ModuleNotReady")
+	f.problem("empty", "", "NoContent")
 	if err := f.upload("empty", guest(2)); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestCompileTimeout(t *testing.T) {
 	for range 3 {
 		<-f.told
 	}
-	if p := f.problem("slow", "", "ModuleNotReady"); !strings.Contains(p.Message, "compiling took longer than 1ms") {
+	if p := f.problem("slow", "", "CompileTimeout"); !strings.Contains(p.Message, "compiling took longer than 1ms") {
 		t.Error(p.Message)
 	}
 }
@@ -101,7 +101,7 @@ func TestUnsupported(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	}
-	f.problem("a", "", "ModuleNotReady")
+	f.problem("a", "", "UnsupportedABI")
 	if len(status.Versions) > 0 {
 		t.Errorf("versions %+v", status.Versions)
 	}

@@ -239,7 +239,10 @@ func TestPullOnce(t *testing.T) {
 	f.module("a", r.image("v2"))
 	f.wait("a", "PullFailed")
 	f = f.restart()
-	f.problem("a", "", "ModuleNotReady")
+	if ref, err := f.lib.Get(t.Context(), "a", ""); err == nil {
+		ref.Release()
+		t.Error("there is code before the pull")
+	}
 	r.down.Store(false)
 	r.push("v2", wasmLayer, guest(3))
 	if m := f.wait("a", "Compiled"); m.Status.Digest != guestDigests(3)[0] {

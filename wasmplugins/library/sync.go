@@ -37,9 +37,9 @@ func (m *module) whyNot(name, digest string) *Problem {
 	case m == nil:
 		return problemf(ReasonModuleNotFound, "there is no WasmModule %q", name)
 	case digest == "" || digest == m.digest:
-		return problemf(ReasonModuleNotReady, "WasmModule %q: %s: %s", name, m.problem.Reason, m.problem.Message)
+		return &Problem{Reason: m.problem.Reason, Message: m.problem.Message, cause: m.problem.cause}
 	case !slices.Contains(m.versions, digest):
-		return problemf(ReasonVersionNotFound, "WasmModule %q has no version %s", name, digest)
+		return problemf(ReasonVersionNotFound, "there is no version %s", digest)
 	}
 	return nil
 }

@@ -168,6 +168,19 @@ func TestPinned(t *testing.T) {
 	}
 }
 
+// TestRecent: an earlier version that is asked for often is not loaded each time.
+func TestRecent(t *testing.T) {
+	f := newFixture(t)
+	f.versions("a", true, 1, 2)
+	first := f.get("a", guestDigests(1)[0])
+	first.Release()
+	again := f.get("a", guestDigests(1)[0])
+	again.Release()
+	if first.Code != again.Code {
+		t.Error("the version was loaded twice")
+	}
+}
+
 // TestBadVersion: code that cannot be run is no version, and evicts none.
 func TestBadVersion(t *testing.T) {
 	f := newFixture(t)
@@ -177,7 +190,7 @@ func TestBadVersion(t *testing.T) {
 	if d := cmp.Diff(guestDigests(1), digestsOf(m)); d != "" || m.Status.SizeBytes != 0 || m.Status.ABI != "" {
 		t.Errorf("%s %+v", d, m.Status)
 	}
-	f.problem("a", "", "ModuleNotReady")
+	f.problem("a", "", "InvalidModule")
 	f.get("a", guestDigests(1)[0])
 }
 
@@ -231,7 +244,7 @@ func TestSignatures(t *testing.T) {
 	}
 	f.module("a", code(guest(1)))
 	condition(f.wait("a", "SignatureMissing"), metav1.ConditionFalse)
-	f.problem("a", "", "ModuleNotReady")
+	f.problem("a", "", "SignatureMissing")
 	f.module("a", sign(1, "", stranger))
 	condition(f.wait("a", "SignatureInvalid"), metav1.ConditionFalse)
 	f.module("a", sign(1, "second", first)) // the key that it names is another
@@ -256,7 +269,7 @@ func TestSignatures(t *testing.T) {
 	}
 	f = f.restart(func(c *library.Config) { c.Keys = []library.Key{second.key} })
 	f.wait("a", "SignatureInvalid")
-	f.problem("a", "", "ModuleNotReady")
+	f.problem("a", "", "SignatureInvalid")
 	f.get("a", guestDigests(2)[0])
 	f = f.restart()
 	if m = f.wait("a", "Compiled"); meta.FindStatusCondition(m.Status.Conditions, "Verified") != nil {
@@ -315,7 +328,7 @@ func TestCorruptChunk(t *testing.T) {
 	if _, err := f.download("a", ""); err == nil || !strings.Contains(err.Error(), "corrupt") {
 		t.Errorf("got %v", err)
 	}
-	f.problem("a", "", "ModuleNotReady")
+	f.problem("a", "", "ContentCorrupt")
 	if err := f.upload("a", guest(1)); err != nil {
 		t.Fatal(err)
 	}
