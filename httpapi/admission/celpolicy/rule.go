@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -201,9 +203,14 @@ func Matches(ctx context.Context, m *match.Matcher, equivalents bool, r *admissi
 }
 
 // Exempt says that a write is never shown to policies and webhooks, so that a
-// cluster can always be mended: that of what they are made of.
+// cluster can always be mended: that of what they are made of, and the questions
+// of who somebody is and may do.
 func Exempt(r *admission.Request) bool {
-	return r.Resource.Group == admissionregistrationv1.GroupName || r.Resource.Group == pluginsv1.GroupName
+	switch r.Resource.Group {
+	case admissionregistrationv1.GroupName, pluginsv1.GroupName, authenticationv1.GroupName, authorizationv1.GroupName:
+		return true
+	}
+	return false
 }
 
 // equivalentRows are the rows that show the same objects as another.

@@ -135,7 +135,7 @@ func orderOf(o metav1.Object, otherwise int32) int32 {
 	return int32(n)
 }
 
-// failing is what happens if a policy fails; the default is Fail.
+// ignoring reports whether writes go on without a policy that fails.
 func ignoring(p *admissionregistrationv1.FailurePolicyType) bool {
 	return p != nil && *p == admissionregistrationv1.Ignore
 }
