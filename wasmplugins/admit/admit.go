@@ -17,11 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
+	"github.com/proa-project/proa/httpapi/admission/celpolicy"
 	"github.com/proa-project/proa/httpapi/admission/match"
 	"github.com/proa-project/proa/httpapi/admission/policy"
 	"github.com/proa-project/proa/wasmplugins/abi"
 	"github.com/proa-project/proa/wasmplugins/engine"
+	"github.com/proa-project/proa/wasmplugins/kubewarden"
 	"github.com/proa-project/proa/wasmplugins/native"
+	"github.com/proa-project/proa/wasmplugins/rego"
 	"github.com/proa-project/proa/wasmplugins/runner"
 )
 
@@ -33,8 +36,12 @@ type Guest interface {
 	Close()
 }
 
-// guest is a Guest that can be compared.
-type guest struct{ Guest }
+// guest is a Guest of a version.
+type guest struct {
+	Guest
+
+	digest string
+}
 
 type handle = runner.Handle[*pluginsv1.AdmissionPlugin, *guest]
 
@@ -44,6 +51,8 @@ type Config struct {
 	Engine *engine.Engine
 	// NamespaceLabels is for namespaceSelector.
 	NamespaceLabels match.NamespaceLabels
+	// Authorize is for the variable authorizer of match conditions.
+	Authorize celpolicy.Authorize
 	// StartupWait is how long a write waits for the first copy of the plugins
 	// after the start of the process. Default 10 s.
 	StartupWait time.Duration
@@ -101,13 +110,17 @@ func (p *Point) start(ctx context.Context, _ *pluginsv1.AdmissionPlugin, code ru
 	switch code.ABI {
 	case abi.Native:
 		g, err = native.Start(ctx, p.c.Engine, code.Code, native.Config{Name: c.Name, Limits: c.Limits, Settings: c.Settings, Capability: c.Capability, Log: c.Log})
+	case abi.KubewardenABI, abi.KubewardenWASI:
+		g, err = kubewarden.Start(ctx, p.c.Engine, code.Code, kubewarden.Config{Name: c.Name, Limits: c.Limits, Settings: c.Settings, Capability: c.Capability, Log: c.Log})
+	case abi.RegoABI, abi.GatekeeperABI:
+		g, err = rego.Start(ctx, p.c.Engine, code.Code, rego.Config{Name: c.Name, Limits: c.Limits, Settings: c.Settings, Capability: c.Capability, Log: c.Log})
 	default:
 		return nil, fmt.Errorf("%w: a module with the ABI %s cannot judge writes", runner.ErrABI, cmp.Or(code.ABI, "unknown"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &guest{g}, nil
+	return &guest{g, code.Digest}, nil
 }
 
 // Run runs the plugins until ctx is done, and returns its error.
@@ -168,7 +181,10 @@ func (p *Point) changed() {
 // bind makes a policy of a plugin as it is now.
 func (p *Point) bind(h, candidate *handle) (*binding, error) {
 	o := h.Object()
-	b := &binding{point: p, object: o, handle: h, candidate: candidate, metrics: p.c.Metrics.of(o.Name)}
+	b := &binding{
+		point: p, object: o, handle: h, candidate: candidate, metrics: p.c.Metrics.of(o.Name),
+		conditions: celpolicy.NewConditions(o.Spec.MatchConditions),
+	}
 	var err error
 	b.matcher, err = match.New(match.Spec{Rules: match.Rules(o.Spec.Rules), Namespaces: o.Spec.NamespaceSelector, Objects: o.Spec.ObjectSelector})
 	if err != nil {

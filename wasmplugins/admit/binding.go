@@ -14,6 +14,7 @@ import (
 
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 	"github.com/proa-project/proa/httpapi/admission"
+	"github.com/proa-project/proa/httpapi/admission/celpolicy"
 	"github.com/proa-project/proa/httpapi/admission/match"
 	"github.com/proa-project/proa/httpapi/admission/policy"
 	"github.com/proa-project/proa/wasmplugins/abi"
@@ -29,8 +30,14 @@ type binding struct {
 	candidate *handle // nil for none
 	canary    labels.Selector
 	matcher   *match.Matcher
-	metrics   *pluginMetrics
+	// conditions are the match conditions; nil always holds.
+	conditions *celpolicy.Conditions
+	metrics    *pluginMetrics
 }
+
+// reasonConditions is why a plugin is not asked whose match conditions cannot be
+// evaluated.
+const reasonConditions = "MatchConditionError"
 
 // ID implements policy.Policy.
 func (b *binding) ID() policy.ID { return policy.ID{Kind: policy.AdmissionPlugin, Name: b.object.Name} }
@@ -50,6 +57,14 @@ func (b *binding) Matches(ctx context.Context, r *admission.Request) (bool, erro
 
 // Judge implements policy.Policy.
 func (b *binding) Judge(ctx context.Context, in *policy.Input) (*policy.Verdict, error) {
+	switch hold, err := b.conditions.Hold(ctx, in, in.Request.Resource, b.point.c.Authorize); {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &policy.Failure{Reason: reasonConditions, Detail: err.Error(), Ignore: b.Ignores()}
+	case !hold:
+		return &policy.Verdict{Skipped: true, Mode: b.object.Spec.Mode, Message: "a match condition does not hold"}, nil
+	}
 	request := requestOf(in)
 	h := b.handle
 	if b.candidate != nil {
@@ -62,17 +77,28 @@ func (b *binding) Judge(ctx context.Context, in *policy.Input) (*policy.Verdict,
 		}
 	}
 	a := b.ask(ctx, h, in, request)
+	if in.Phase == pluginsv1.PhaseMutate {
+		in.Keep(b.ID(), version{h, a})
+	}
 	if b.candidate != nil && h == b.handle {
 		b.compare(ctx, in, request, a)
 	}
-	return b.verdict(h, in, a)
+	return b.verdict(a)
+}
+
+// A version is what has answered in the mutating phase, and is to answer in the
+// other, too.
+type version struct {
+	of   *handle
+	said answer
 }
 
 // An answer is what a guest made of a write.
 type answer struct {
-	reply *abi.AdmissionReply
-	usage engine.Usage
-	err   error
+	reply  *abi.AdmissionReply
+	digest string // of the version that was asked
+	usage  engine.Usage
+	err    error
 }
 
 // ask asks a guest.
@@ -82,9 +108,17 @@ func (b *binding) ask(ctx context.Context, h *handle, in *policy.Input, r *abi.A
 	if in.Phase == pluginsv1.PhaseMutate {
 		phase = abi.PhaseMutate
 	}
-	a.usage, a.err = h.Use(ctx, func(g *guest) (engine.Usage, error) {
+	digest := ""
+	if v, ok := in.Kept(b.ID()).(version); ok && v.of == h && in.Phase == pluginsv1.PhaseValidate {
+		if v.said.digest == "" && v.said.err != nil {
+			return answer{err: v.said.err} // nothing ran then, so nothing does now
+		}
+		digest = v.said.digest
+	}
+	a.usage, a.err = h.UseVersion(ctx, digest, func(g *guest) (engine.Usage, error) {
 		var u engine.Usage
 		var err error
+		a.digest = g.digest
 		a.reply, u, err = g.Admit(ctx, engine.Call{Seed: in.Request.UID, Deadline: in.Deadline}, phase, r)
 		return u, err
 	})
@@ -92,7 +126,7 @@ func (b *binding) ask(ctx context.Context, h *handle, in *policy.Input, r *abi.A
 }
 
 // verdict turns a guest's answer into the policy's.
-func (b *binding) verdict(h *handle, in *policy.Input, a answer) (*policy.Verdict, error) {
+func (b *binding) verdict(a answer) (*policy.Verdict, error) {
 	b.metrics.answered(a)
 	if errors.Is(a.err, runner.ErrRemoved) {
 		return &policy.Verdict{Skipped: true, Message: "the plugin was removed"}, nil
@@ -102,7 +136,7 @@ func (b *binding) verdict(h *handle, in *policy.Input, a answer) (*policy.Verdic
 	}
 	v := &policy.Verdict{
 		Mode: b.object.Spec.Mode, Patch: a.reply.Patch, Object: a.reply.Object,
-		Fuel: a.usage.Fuel, Memory: a.usage.Memory, HostCalls: a.usage.HostCalls, Digest: h.Digest(),
+		Fuel: a.usage.Fuel, Memory: a.usage.Memory, HostCalls: a.usage.HostCalls, Digest: a.digest,
 	}
 	b.tell(v, a.reply)
 	if !a.reply.Allowed {

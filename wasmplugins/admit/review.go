@@ -47,7 +47,7 @@ func (p *Point) Review(ctx context.Context, plugin string, candidate bool, r *ad
 			continue
 		}
 		in.Phase = phase
-		v, err := b.verdict(h, in, b.ask(ctx, h, in, requestOf(in)))
+		v, err := b.verdict(b.ask(ctx, h, in, requestOf(in)))
 		if err != nil {
 			return nil, err
 		}

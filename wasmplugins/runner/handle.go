@@ -25,6 +25,9 @@ type Handle[T pluginsv1.Binding, G Guest] struct {
 	object  atomic.Pointer[T]
 	current atomic.Pointer[current[G]]
 	breaker *breaker
+	// before is what current has replaced, newest last, for those who have begun
+	// with it.
+	before  versions[G]
 	metrics *metrics
 
 	// The fields below belong to whoever syncs the plugin.
@@ -33,7 +36,6 @@ type Handle[T pluginsv1.Binding, G Guest] struct {
 
 	mu         sync.Mutex // guards the fields below
 	generation int64      // of the object that was looked at last
-	digest     string     // of the running guest's module
 	inForce    []string   // capabilities
 	problem    *problem
 	failures   int64 // not yet in the object's status
@@ -46,6 +48,7 @@ type current[G Guest] struct {
 	guest  G
 	why    string
 	digest string
+	until  time.Time // of one that was replaced: when it is closed
 }
 
 // A failure is a call without an answer.
@@ -69,11 +72,7 @@ func (h *Handle[T, G]) Name() string { return h.name }
 func (h *Handle[T, G]) Object() T { return *h.object.Load() }
 
 // Digest is of the module's version that runs; empty if none does.
-func (h *Handle[T, G]) Digest() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.digest
-}
+func (h *Handle[T, G]) Digest() string { return h.current.Load().digest }
 
 // Running returns the guest; false if none runs. It may be closed at any time,
 // so calls go through Use.
@@ -97,9 +96,29 @@ func (h *Handle[T, G]) Use(ctx context.Context, f func(g G) (engine.Usage, error
 	if wait, open := h.breaker.allow(time.Now()); open {
 		return engine.Usage{}, h.errorf(BreakerOpen, "not called since too many calls have failed; the next is tried in "+wait.Round(100*time.Millisecond).String())
 	}
+	return h.call(ctx, func() (G, string) { return h.get() }, f)
+}
+
+// UseVersion is Use with the guest of a version that may have been replaced a
+// moment ago: whoever asks several times about one thing gets answers of one
+// version. If it is no longer there, its successor is called.
+func (h *Handle[T, G]) UseVersion(ctx context.Context, digest string, f func(g G) (engine.Usage, error)) (engine.Usage, error) {
+	if digest == "" || h.Digest() == digest {
+		return h.Use(ctx, f)
+	}
+	return h.call(ctx, func() (G, string) {
+		if c := h.before.find(digest); c != nil {
+			return c.guest, ""
+		}
+		return h.get()
+	}, f)
+}
+
+// call calls what get returns.
+func (h *Handle[T, G]) call(ctx context.Context, get func() (G, string), f func(g G) (engine.Usage, error)) (engine.Usage, error) {
 	var none G
 	for {
-		g, why := h.get()
+		g, why := get()
 		switch {
 		case g == none && why == removed:
 			h.breaker.cancel()
@@ -180,28 +199,38 @@ func (h *Handle[T, G]) tripped(open bool) {
 	h.r.status.Add(h.name)
 }
 
-// swap puts a guest in place and closes the one before, once its calls have
-// ended.
-func (h *Handle[T, G]) swap(g G, why string) {
-	old := h.current.Swap(&current[G]{guest: g, why: why})
+// grace is how long a guest that was replaced stays for those who have begun
+// with it.
+const grace = 2 * time.Second
+
+// swap puts a guest of a version in place. The one before stays for a moment if
+// it has a successor, and is closed at once if not; Close waits for its calls.
+func (h *Handle[T, G]) swap(g G, digest, why string) {
+	old := h.current.Swap(&current[G]{guest: g, why: why, digest: digest})
 	var none G
 	if g == none {
 		h.mu.Lock()
-		h.digest, h.inForce = "", nil
+		h.inForce = nil
 		h.mu.Unlock()
+		h.before.expire(time.Time{})
 	}
-	if old.guest != none {
+	switch {
+	case old.guest == none:
+	case g == none:
 		old.guest.Close()
+	default:
+		h.before.add(&current[G]{guest: old.guest, digest: old.digest, until: time.Now().Add(grace)})
+		h.r.retired.AddAfter(h.name, grace)
 	}
 }
 
 // started notes what runs now.
-func (h *Handle[T, G]) started(with, digest string, inForce []string) {
+func (h *Handle[T, G]) started(with string, inForce []string) {
 	h.running, h.failing = with, ""
 	h.breaker.reset()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.digest, h.inForce = digest, inForce
+	h.inForce = inForce
 }
 
 // looked notes the outcome of a sync, and reports whether it is news.

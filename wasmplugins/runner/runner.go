@@ -123,6 +123,7 @@ type Runner[T pluginsv1.Binding, G Guest] struct {
 	api     *client.Client[T]
 	work    *workqueue.Queue[string]
 	status  *workqueue.Queue[string]
+	retired *workqueue.Queue[string] // plugins with a guest that was replaced
 	list    atomic.Pointer[[]*Handle[T, G]]
 	synced  chan struct{} // closed when Handles has the objects of the start
 	ready   chan struct{} // closed when their guests run, or are known to fail
@@ -138,9 +139,10 @@ func New[T pluginsv1.Binding, G Guest](c Config, p Point[T, G]) *Runner[T, G] {
 	r := &Runner[T, G]{
 		c: c, point: p,
 		objects: informers.For[T](c.Factory), api: client.For[T](c.REST),
-		work:   workqueue.New[string](workqueue.Config{Name: p.Kind, MaxDelay: time.Minute}),
-		status: workqueue.New[string](workqueue.Config{Name: p.Kind + "-status", BaseDelay: 100 * time.Millisecond, MaxDelay: time.Minute}),
-		synced: make(chan struct{}), ready: make(chan struct{}),
+		work:    workqueue.New[string](workqueue.Config{Name: p.Kind, MaxDelay: time.Minute}),
+		status:  workqueue.New[string](workqueue.Config{Name: p.Kind + "-status", BaseDelay: 100 * time.Millisecond, MaxDelay: time.Minute}),
+		retired: workqueue.New[string](workqueue.Config{Name: p.Kind + "-retired"}),
+		synced:  make(chan struct{}), ready: make(chan struct{}),
 		handles: map[string]*Handle[T, G]{},
 	}
 	if p.Common == nil {
@@ -174,6 +176,7 @@ func (r *Runner[T, G]) Run(ctx context.Context) error {
 		wg.Go(func() { r.drain(ctx, r.work, r.sync) })
 	}
 	wg.Go(func() { r.drain(ctx, r.status, r.writeStatus) })
+	wg.Go(func() { r.drain(ctx, r.retired, r.expire) })
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -214,6 +217,20 @@ func (r *Runner[T, G]) drain(ctx context.Context, q *workqueue.Queue[string], f 
 			q.AddRateLimited(name)
 		}
 	}
+}
+
+// expire closes a guest that was replaced, when it is time.
+func (r *Runner[T, G]) expire(_ context.Context, name string) error {
+	r.mu.Lock()
+	h := r.handles[name]
+	r.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	if wait := h.before.expire(time.Now()); wait > 0 {
+		r.retired.AddAfter(name, wait)
+	}
+	return nil
 }
 
 // WaitSynced waits until Handles has the objects that were there at the start,
@@ -300,12 +317,13 @@ func (r *Runner[T, G]) moduleChanged(module string) {
 func (r *Runner[T, G]) closeAll() {
 	r.work.ShutDown()
 	r.status.ShutDown()
+	r.retired.ShutDown()
 	r.mu.Lock()
 	handles := r.handles
 	r.handles = nil
 	r.mu.Unlock()
 	for _, h := range handles {
 		var none G
-		h.swap(none, "the server is shutting down")
+		h.swap(none, "", "the server is shutting down")
 	}
 }

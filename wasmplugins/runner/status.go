@@ -57,7 +57,7 @@ func (h *Handle[T, G]) describe(s *pluginsv1.PluginStatus, running bool) int64 {
 	open := h.breaker.isOpen()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.ObservedGeneration, s.ModuleDigest, s.Capabilities = h.generation, h.digest, h.inForce
+	s.ObservedGeneration, s.ModuleDigest, s.Capabilities = h.generation, h.Digest(), h.inForce
 	ready := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonServing}
 	switch {
 	case h.problem == nil:

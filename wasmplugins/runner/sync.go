@@ -48,7 +48,7 @@ func (r *Runner[T, G]) sync(ctx context.Context, name string) error {
 	}
 	var none G
 	if g, _ := h.get(); g == none && prob != nil {
-		h.swap(none, prob.reason+": "+prob.message)
+		h.swap(none, "", prob.reason+": "+prob.message)
 	}
 	if h.looked(o.GetGeneration(), prob) && prob != nil {
 		r.c.Events.Event(o, corev1.EventTypeWarning, "PluginNotReady", prob.reason+": "+prob.message)
@@ -65,7 +65,7 @@ func (r *Runner[T, G]) start(ctx context.Context, o T, h *Handle[T, G]) (*proble
 	common := r.point.Common(o)
 	var none G
 	if common == nil {
-		h.swap(none, removed)
+		h.swap(none, "", removed)
 		h.running, h.failing = "", ""
 		return &problem{reasonNoCandidate, "the object names no module here"}, nil
 	}
@@ -96,8 +96,8 @@ func (r *Runner[T, G]) start(ctx context.Context, o T, h *Handle[T, G]) (*proble
 	if err != nil {
 		return r.startProblem(h, want, err)
 	}
-	h.swap(guest, "")
-	h.started(want, code.Digest, inForce)
+	h.swap(guest, code.Digest, "")
+	h.started(want, inForce)
 	r.c.Events.Event(o, corev1.EventTypeNormal, "PluginStarted", "runs "+code.Digest)
 	r.c.Log.Info().Str("kind", r.point.Kind).Str("plugin", h.name).Str("digest", code.Digest).Msg("plugin started")
 	return nil, nil
@@ -112,7 +112,7 @@ func (r *Runner[T, G]) moduleProblem(h *Handle[T, G], c *pluginsv1.Common, err e
 	}
 	if p.Reason == library.ReasonModuleNotFound {
 		var none G
-		h.swap(none, p.Reason+": "+p.Message)
+		h.swap(none, "", p.Reason+": "+p.Message)
 		h.running, h.failing = "", ""
 		return &problem{p.Reason, p.Message}, nil // the library tells when it comes
 	}
@@ -168,7 +168,7 @@ func (r *Runner[T, G]) remove(name string) {
 	}
 	r.publish()
 	var none G
-	h.swap(none, removed)
+	h.swap(none, "", removed)
 	if !r.point.Silent {
 		r.c.Metrics.forget(r.point.Kind, name)
 	}

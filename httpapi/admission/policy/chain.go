@@ -148,7 +148,11 @@ func (c *Chain) matching(ctx context.Context, all []Policy, r *admission.Request
 }
 
 // session is what the two phases of one write share.
-type session struct{ left time.Duration }
+type session struct {
+	left time.Duration
+	all  *sorted    // the policies, so that a change never comes between the phases
+	memo map[ID]any // what policies keep
+}
 
 // begin returns the call for one phase, or nil if no policy wants to see the
 // write.
@@ -156,28 +160,29 @@ func (c *Chain) begin(ctx context.Context, r *admission.Request, phase pluginsv1
 	if guarded(r) || c.c.Off != nil && c.c.Off() {
 		return nil, nil
 	}
-	all, err := c.current(ctx)
-	if err != nil {
-		return nil, err
+	s, ok := r.Session.(*session)
+	if !ok {
+		all, err := c.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s = &session{left: c.c.Budget, all: all}
+		r.Session = s
 	}
-	list := all.mutate
+	list := s.all.mutate
 	if phase == pluginsv1.PhaseValidate {
-		list = all.validate
+		list = s.all.validate
 	}
 	if len(list) == 0 {
 		return nil, nil
 	}
-	if list, err = c.matching(ctx, list, r); err != nil || len(list) == 0 {
+	list, err := c.matching(ctx, list, r)
+	if err != nil || len(list) == 0 {
 		return nil, err
-	}
-	s, ok := r.Session.(*session)
-	if !ok {
-		s = &session{left: c.c.Budget}
-		r.Session = s
 	}
 	now := time.Now()
 	cl := &call{c: c, r: r, s: s, began: now, policies: list, trace: c.c.Traces.of(ctx, r)}
-	cl.in = Input{Request: r, Phase: phase, Deadline: now.Add(s.left)}
+	cl.in = Input{Request: r, Phase: phase, Deadline: now.Add(s.left), memo: &s.memo}
 	if cl.in.Object, err = r.ObjectJSON(); err != nil {
 		return nil, err
 	}

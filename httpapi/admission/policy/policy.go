@@ -75,6 +75,27 @@ type Input struct {
 	Deadline time.Time
 
 	value, old map[string]any
+	memo       *map[ID]any
+}
+
+// Keep keeps a value for a policy until the request's end, so that it can
+// answer in the second phase as in the first.
+func (in *Input) Keep(id ID, v any) {
+	if in.memo == nil {
+		return
+	}
+	if *in.memo == nil {
+		*in.memo = map[ID]any{}
+	}
+	(*in.memo)[id] = v
+}
+
+// Kept returns what was kept, nil for nothing.
+func (in *Input) Kept(id ID) any {
+	if in.memo == nil {
+		return nil
+	}
+	return (*in.memo)[id]
 }
 
 // Value returns Object decoded, with int64 and float64 for numbers. It is
