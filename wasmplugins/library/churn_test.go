@@ -66,7 +66,7 @@ func (f *fixture) use(ctx context.Context, name, digest, worker string) error {
 	ref, err := f.lib.Get(ctx, name, digest)
 	var p *library.Problem
 	if errors.As(err, &p) || ctx.Err() != nil {
-		return nil //nolint:nilerr // modules come and go
+		return nil // modules come and go
 	}
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (f *fixture) use(ctx context.Context, name, digest, worker string) error {
 	program, err := f.engine.Start(ctx, ref.Code, engine.ProgramConfig{Name: worker, Exports: []string{"proa_abi"}})
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of the test
+			return nil // the end of the test
 		}
 		return err
 	}
@@ -91,7 +91,7 @@ func (f *fixture) use(ctx context.Context, name, digest, worker string) error {
 		return err
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the end of the test
+		return nil // the end of the test
 	}
 	return err
 }
