@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/informers"
 	"github.com/proa-project/proa/informers/workqueue"
@@ -76,18 +77,27 @@ func (c *cycle) run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// read makes the copy of a kind. end is called when the kind is not served.
+// read makes the copy of a kind. end is called when the kind is not served any
+// more: to somebody without rights to everything that looks like a lack of them.
 func (c *cycle) read(k *kind, end func(), resync time.Duration) {
 	k.api = client.Unstructured(c.l.rest, k.row)
+	name := k.row.GVR().String()
 	k.copy = informers.New(informers.Options[object]{
-		Source: &source{Source: informers.FromClient(k.api, "", k.text, ""), tell: func(err error) {
-			c.l.trouble(k.row.GVR().String(), err)
-			if apierrors.IsNotFound(err) {
+		Source: &source{Source: informers.FromClient(k.api, "", k.text, ""), tell: func(ctx context.Context, err error) {
+			if err != nil && !c.served(ctx, k) {
+				err = nil
 				end()
 			}
+			c.l.trouble(name, err)
 		}},
 		Resync: resync, Log: c.l.p.log.With().Str("plugin", c.l.handle.Name()).Str("resource", k.row.Plural).Logger(),
 	})
+}
+
+// served reports whether a kind is still there, as far as can be told.
+func (c *cycle) served(ctx context.Context, k *kind) bool {
+	_, err := discover(ctx, c.l.p.rest, &pluginsv1.WatchedKind{Group: k.row.Group, Version: k.row.Version, Resource: k.row.Plural})
+	return !isUnserved(err)
 }
 
 // all has all objects looked at.

@@ -87,7 +87,7 @@ func (k *kind) is(o object) bool {
 // A source reads a kind as somebody who may not be allowed to, and tells.
 type source struct {
 	informers.Source[object]
-	tell func(error) // nil when it works again
+	tell func(context.Context, error) // nil when it works again
 }
 
 // List implements informers.Source.
@@ -106,7 +106,7 @@ func (s *source) Watch(ctx context.Context, o metav1.ListOptions) (informers.Str
 
 func (s *source) told(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		s.tell(err)
+		s.tell(ctx, err)
 	}
 }
 
