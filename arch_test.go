@@ -71,6 +71,9 @@ var mayImport = map[string][]string{
 	"nodeagent/simulated":    {"api", "informers", "informers/workqueue", "httpapi/client"},
 	"nodeagent":              {"api", "informers", "informers/workqueue", "httpapi/client", "httpapi/client/event", "nodeagent/..."},
 
+	// This one compiles expressions again, with types.
+	"controllers/policystatus": {"api", "api/expression", "informers", "informers/workqueue", "httpapi/client", "controllers/reconcile"},
+
 	// The plugin host stands between: it is called by the server side and
 	// reads its configuration over the API.
 	"wasmplugins/fuel":       {},

@@ -19,6 +19,7 @@ import (
 	"github.com/proa-project/proa/controllers/garbagecollector"
 	"github.com/proa-project/proa/controllers/namespace"
 	"github.com/proa-project/proa/controllers/nodelifecycle"
+	"github.com/proa-project/proa/controllers/policystatus"
 	"github.com/proa-project/proa/controllers/reconcile"
 	"github.com/proa-project/proa/controllers/replicaset"
 	"github.com/proa-project/proa/httpapi/client"
@@ -86,6 +87,7 @@ func makers() []maker {
 		{name: "deployment", recorder: "deployment-controller", make: (*Manager).deployment},
 		{name: "garbagecollector", recorder: "garbage-collector-controller", make: (*Manager).garbagecollector},
 		{name: "nodelifecycle", recorder: "node-controller", make: (*Manager).nodelifecycle},
+		{name: "policystatus", make: (*Manager).policystatus},
 	}
 }
 
@@ -295,4 +297,8 @@ func (m *Manager) nodelifecycle() reconcile.Loop {
 		REST: m.cfg.REST, Factory: m.cfg.Factory, Metrics: m.metrics, Log: m.log("nodelifecycle"), Recorder: m.events("nodelifecycle"),
 		Grace: m.cfg.NodeGrace, Period: m.cfg.NodePeriod,
 	})
+}
+
+func (m *Manager) policystatus() reconcile.Loop {
+	return policystatus.New(policystatus.Config{REST: m.cfg.REST, Factory: m.cfg.Factory, Metrics: m.metrics, Log: m.log("policystatus")})
 }

@@ -79,12 +79,13 @@ type Options struct {
 // the programs that it returns are safe for concurrent use.
 type Env struct {
 	o         Options
-	variables *apiservercel.DeclType // nil until one is declared
-	envs      map[sight]*cel.Env     // that know the variables
+	base      func(sight) (*cel.Env, error) // without variables
+	variables *apiservercel.DeclType        // nil until one is declared
+	envs      map[sight]*cel.Env            // that know the variables
 }
 
 // New returns an Env without variables.
-func New(o Options) *Env { return &Env{o: o} }
+func New(o Options) *Env { return &Env{o: o, base: shared().env} }
 
 // Declare compiles a variable of the policy. Expressions that are compiled
 // afterwards can see it, even if the error is about it.
@@ -168,12 +169,12 @@ type sight struct{ params, authorizer, patches bool }
 // env returns the environment for a sight.
 func (e *Env) env(s sight) (*cel.Env, error) {
 	if e.variables == nil {
-		return shared().env(s)
+		return e.base(s)
 	}
 	if env, ok := e.envs[s]; ok {
 		return env, nil
 	}
-	base, err := shared().env(s)
+	base, err := e.base(s)
 	if err != nil {
 		return nil, err
 	}
@@ -200,26 +201,42 @@ func (x *environments) env(s sight) (*cel.Env, error) {
 	if env, ok := x.made[s]; ok {
 		return env, nil
 	}
+	env, err := newEnv(s, nil, nil)
+	if err == nil {
+		x.made[s] = env
+	}
+	return env, err
+}
+
+// newEnv makes an environment for a sight. The types of objects and parameters
+// may be nil: then anything is known of them only when they are evaluated.
+func newEnv(s sight, objects, params *apiservercel.DeclType) (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(version.MajorMinor(languageMajor, languageMinor)).NewExpressionsEnv()
 	request, namespace := requestType(), namespaceType()
+	types := []*apiservercel.DeclType{request, namespace}
+	typed := func(t *apiservercel.DeclType) *cel.Type {
+		if t == nil {
+			return cel.DynType
+		}
+		types = append(types, t)
+		return t.CelType()
+	}
+	object := typed(objects)
 	opts := []cel.EnvOption{
-		cel.Variable(Object, cel.DynType),
-		cel.Variable(OldObject, cel.DynType),
+		cel.Variable(Object, object),
+		cel.Variable(OldObject, object),
 		cel.Variable(Request, request.CelType()),
 		cel.Variable(Namespace, namespace.CelType()),
 	}
 	if s.params {
-		opts = append(opts, cel.Variable(Params, cel.DynType))
+		opts = append(opts, cel.Variable(Params, typed(params)))
 	}
 	if s.authorizer {
 		opts = append(opts, cel.Variable(Authorizer, library.AuthorizerType), cel.Variable(ResourceAuthorizer, library.ResourceCheckType))
 	}
-	env, err := extend(base, []*apiservercel.DeclType{request, namespace}, opts...)
+	env, err := extend(base, types, opts...)
 	if err == nil && s.patches {
 		env, err = env.Extend(common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
-	}
-	if err == nil {
-		x.made[s] = env
 	}
 	return env, err
 }
