@@ -52,6 +52,21 @@ func (i *Instance) Ask(operation string, request []byte) ([]byte, error) {
 	return i.ask(operation, request)
 }
 
+// Fetch is Ask for the adapter's own use, outside of a call of the guest: its
+// error is an *Error where Ask would end the call.
+func (i *Instance) Fetch(operation string, request []byte) (reply []byte, err error) {
+	defer func() {
+		switch e := recover(); e {
+		case nil:
+		case errStop:
+			reply, err = nil, i.meter.stop
+		default:
+			panic(e)
+		}
+	}()
+	return i.ask(operation, request)
+}
+
 // Nested calls the export with the index in ProgramConfig.Exports from within
 // an Import, within the limits of the guest's call, and returns its first
 // result. If the export fails, the guest's call ends. The functions of the host

@@ -188,6 +188,20 @@ func TestAdapter(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
+	_, err := p.Do(context.Background(), engine.Call{}, func(i *engine.Instance) error {
+		if b, err := i.Fetch("op", []byte("-r")); err != nil || string(b) != "op-r" {
+			t.Errorf("%q, %v", b, err)
+		}
+		for range 40 {
+			if _, err := i.Fetch("op", nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if engine.ReasonOf(err) != engine.CapabilityDenied {
+		t.Errorf("fetching too often: %v", err)
+	}
 	if len(lines) != 1 || lines[0] != "said" {
 		t.Errorf("%q", lines)
 	}
