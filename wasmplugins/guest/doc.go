@@ -24,7 +24,13 @@
 //
 // Objects are read where they lie: a Value is a piece of the request's JSON,
 // and Get walks it without decoding anything else. Whoever prefers structs
-// passes Value.Raw to encoding/json, at some ten times the cost.
+// passes Value.Raw to encoding/json, at some ten times the cost. An Object puts
+// one together, or edits one.
+//
+// Other points have functions of their own: OnAuthorize, OnAuthenticate,
+// OnConvert, OnServe, OnReconcile, and OnPrepare, OnFilter, OnScore and others
+// of the scheduler. KubeGet and the functions beside it call the server, as far
+// as the module's manifest wants and the binding grants it.
 //
 // Every call begins in the state that the plugin was in after it was
 // configured: what a call stores in a variable is gone in the next. There is no
@@ -32,5 +38,8 @@
 //
 // The package has no dependencies beyond the standard library, and builds on
 // every platform, so that a plugin's functions can be tested by go test: see
-// Answer's fields and NewRequest.
+// Answer's fields, NewRequest and Mock.
+//
+// The kits of Rust, AssemblyScript and C stand in the folders beside, and have
+// the same shape.
 package guest
