@@ -9,9 +9,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"hash"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -107,10 +108,9 @@ func documentBuiltins() map[string]builtin {
 				return string(b)
 			}
 			size := len(show(c.arg(0)))
-			c.fits(size * (1 + len(prefix) + 8*len(indent)))
+			c.fits(size * (1 + len(prefix) + depth(c.arg(0))*len(indent)))
 			b, err := json.MarshalIndent(plain(c.arg(0)), prefix, indent)
 			c.must(err)
-			c.fits(len(b))
 			return prefix + string(b)
 		},
 		"yaml.marshal": func(c *call) any {
@@ -135,18 +135,43 @@ func documentBuiltins() map[string]builtin {
 	}
 }
 
+// depth is how deeply a value is nested.
+func depth(v any) int {
+	deepest := 0
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			deepest = max(deepest, depth(item))
+		}
+	case set:
+		return depth([]any(v))
+	case object:
+		for _, m := range v {
+			deepest = max(deepest, depth(m.value))
+		}
+	}
+	return deepest + 1
+}
+
+// anchors and aliases are parts of a YAML document to refer to, and what refers
+// to them.
+var ( //nolint:gochecknoglobals // constants in all but name
+	anchors = regexp.MustCompile(`(?:^|[\s\[{,:-])&\S`)
+	aliases = regexp.MustCompile(`(?:^|[\s\[{,:-])\*\S`)
+)
+
 // readYAML refuses what refers to other parts of the document: a few lines
 // could make a very large value of it.
 func readYAML(c *call, s string) (any, error) {
 	c.pay(len(s), 200)
+	if anchors.MatchString(s) && aliases.MatchString(s) {
+		return nil, errors.New("the document refers to parts of itself")
+	}
 	b, err := yaml.YAMLToJSON([]byte(s))
 	if err != nil {
 		return nil, err
 	}
 	c.fits(len(b))
-	if len(b) > 16*len(s)+64 {
-		return nil, fmt.Errorf("the document grows from %d bytes to %d", len(s), len(b))
-	}
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.UseNumber()
 	var v any

@@ -2,6 +2,7 @@ package rego
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,12 +11,10 @@ func patternBuiltins() map[string]builtin {
 	return map[string]builtin{
 		"regex.is_valid": func(c *call) any {
 			s, ok := c.arg(0).(string)
-			if !ok || len(s) > longestPattern {
-				return false
+			if ok {
+				_, _, ok = c.compile(s)
 			}
-			c.pay(len(s), 100)
-			_, err := regexp.Compile(s)
-			return err == nil
+			return ok
 		},
 		"regex.match": func(c *call) any { return c.pattern(c.text(0), c.text(1)).MatchString(c.text(1)) },
 		"re_match":    func(c *call) any { return c.pattern(c.text(0), c.text(1)).MatchString(c.text(1)) },
@@ -25,7 +24,9 @@ func patternBuiltins() map[string]builtin {
 		},
 		"regex.find_all_string_submatch_n": func(c *call) any {
 			out := []any{}
-			for _, m := range c.pattern(c.text(0), c.text(1)).FindAllStringSubmatch(c.text(1), int(c.int64(2))) {
+			re := c.pattern(c.text(0), c.text(1))
+			c.fits((len(c.text(1)) + 1) * (re.NumSubexp() + 1))
+			for _, m := range re.FindAllStringSubmatch(c.text(1), int(c.int64(2))) {
 				out = append(out, list(m))
 			}
 			return out
@@ -59,7 +60,7 @@ func patternBuiltins() map[string]builtin {
 				if len(v) > 0 {
 					delimiters = ""
 				}
-				for _, d := range c.texts(1) {
+				for _, d := range c.texts(1)[:min(len(v), longestPattern)] {
 					if utf8.RuneCountInString(d) != 1 {
 						none()
 					}
@@ -87,19 +88,51 @@ func patternBuiltins() map[string]builtin {
 	}
 }
 
-const longestPattern = 4096
+const (
+	longestPattern = 4096
+	// heaviest is how large a compiled pattern may be, in instructions: a few
+	// bytes that repeat each other can make a very large one.
+	heaviest = 20_000
+)
 
 // pattern compiles a regular expression, and pays for going through a text with
-// it: Go's take a time that grows with the product of the lengths.
+// it: Go's take a time that grows with the product of the sizes.
 func (c *call) pattern(pattern, text string) *regexp.Regexp {
-	if len(pattern) > longestPattern {
+	re, size, ok := c.compile(pattern)
+	if !ok {
 		none()
 	}
-	c.pay(len(pattern), 100)
-	re, err := regexp.Compile(pattern)
-	c.must(err)
-	c.pay(len(text), 8+len(pattern))
+	c.pay(len(text), 8+4*size)
 	return re
+}
+
+func (c *call) compile(pattern string) (re *regexp.Regexp, size int, ok bool) {
+	if len(pattern) > longestPattern {
+		return nil, 0, false
+	}
+	c.pay(len(pattern), 100)
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, 0, false
+	}
+	if size = weight(tree); size > heaviest {
+		return nil, 0, false
+	}
+	c.pay(size, 100)
+	re, err = regexp.Compile(pattern)
+	return re, size, err == nil
+}
+
+// weight is about how many instructions a pattern becomes.
+func weight(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		n += weight(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, heaviest+1)
 }
 
 func list(texts []string) []any {
@@ -146,6 +179,10 @@ func template(s string, open, end byte) (string, bool) {
 // glob makes a regular expression of a glob: * and ? do not match delimiters,
 // ** does.
 func glob(s, delimiters string) (string, bool) {
+	const mostDelimiters = 64
+	if len(s) > longestPattern || len(delimiters) > mostDelimiters {
+		return "", false
+	}
 	other := `.`
 	if delimiters != "" {
 		other = `[^` + regexp.QuoteMeta(delimiters) + `]`

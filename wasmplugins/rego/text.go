@@ -127,7 +127,7 @@ func sprintf(c *call) any {
 			longest = max(longest, len(s))
 		}
 	}
-	size, ok := sprintfSize(format, longest)
+	size, ok := sprintfSize(format, longest, len(args))
 	if !ok {
 		none()
 	}
@@ -149,11 +149,11 @@ func formatted(n json.Number) any {
 	return string(n)
 }
 
-// sprintfSize bounds what a format makes of arguments of a length. A width that
+// sprintfSize bounds what a format makes of some arguments up to a length. A width that
 // an argument gives is refused, and so is a very large one.
-func sprintfSize(format string, longest int) (int, bool) {
+func sprintfSize(format string, longest, args int) (int, bool) {
 	const widest = 1000
-	size := len(format)
+	size := len(format) + 16 + args*(longest+64) // those that are too many are named
 	for n := 0; n < len(format); n++ {
 		if format[n] != '%' {
 			continue
