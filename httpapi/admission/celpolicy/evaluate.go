@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/proa-project/proa/api/expression"
 )
 
 // A budget is the cost that is left for the expressions of one policy.
@@ -25,7 +28,7 @@ func (s *subject) eval(p *program, left *budget) (ref.Val, error) {
 	if p.err != nil {
 		return nil, fmt.Errorf("compilation error: %w", p.err)
 	}
-	val, details, err := p.ContextEval(s.ctx, s)
+	val, details, err := s.run(p.Program)
 	spent := s.spent
 	s.spent = 0
 	if details == nil || details.ActualCost() == nil {
@@ -42,6 +45,15 @@ func (s *subject) eval(p *program, left *budget) (ref.Val, error) {
 		return nil, fmt.Errorf("expression '%v' resulted in error: %w", p.source, err)
 	}
 	return val, nil
+}
+
+// run evaluates a program. Only one that loops has to look whether the context
+// has ended.
+func (s *subject) run(p *expression.Program) (ref.Val, *cel.EvalDetails, error) {
+	if p.Loops {
+		return p.ContextEval(s.ctx, s)
+	}
+	return p.Eval(s)
 }
 
 // The budgets of one policy for one write.

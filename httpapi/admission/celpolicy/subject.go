@@ -119,7 +119,7 @@ func (s *subject) evaluate(v *variable) ref.Val {
 	if v.err != nil {
 		return types.NewErr("composited variable %q fails to compile: %v", v.name, v.err)
 	}
-	val, details, err := v.ContextEval(s.ctx, s)
+	val, details, err := s.run(v.Program)
 	if details == nil || details.ActualCost() == nil {
 		return types.NewErr("unable to calculate cost of variable %q", v.name)
 	}

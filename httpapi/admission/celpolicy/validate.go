@@ -328,6 +328,9 @@ type failureAnnotation struct {
 // annotations adds what this policy has to say to what others with the same keys
 // have said before.
 func (j *judgment) annotations(audited []failureAnnotation) map[string]string {
+	if len(j.audits) == 0 && len(audited) == 0 {
+		return nil
+	}
 	out := map[string]string{}
 	before := j.in.Request.Annotations
 	for key, values := range j.audits {
