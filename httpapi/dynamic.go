@@ -146,42 +146,56 @@ func (ep *endpoint) ownDynamic(ctx context.Context, item *storage.Item) ([]byte,
 	if ep.kind.Provider != nil {
 		return api.SetRevision(item.Value, item.Revision), nil
 	}
-	if own, ok := ep.messages.get(item.Value); ok {
-		return own, nil
-	}
-	own, err := ep.kind.Stored.Read(ctx, [][]byte{item.Value})
+	own, err := ep.readStored(ctx, []storage.Item{*item})
 	if err != nil {
 		return nil, err
 	}
-	value := api.SetRevision(own[0], item.Revision)
-	ep.messages.put(item.Value, value)
-	return value, nil
+	return own[0], nil
 }
 
-// convertAll is ownDynamic for many items at once: a converter is better asked
-// once. What it cannot remember is converted again, one by one.
-func (ep *endpoint) convertAll(ctx context.Context, items []storage.Item) error {
-	if ep.kind == nil || ep.kind.Stored == nil {
-		return nil
-	}
+// readStored returns items in the form of a stored kind that appeared at run
+// time: a converter is better asked once for all of them.
+func (ep *endpoint) readStored(ctx context.Context, items []storage.Item) ([][]byte, error) {
+	out := make([][]byte, len(items))
 	var values [][]byte
-	var of []*storage.Item
+	var which []int
 	for i := range items {
-		if _, ok := ep.messages.get(items[i].Value); !ok {
-			values, of = append(values, items[i].Value), append(of, &items[i])
+		if own, ok := ep.messages.get(items[i].Value); ok {
+			out[i] = own
+			continue
 		}
+		values, which = append(values, items[i].Value), append(which, i)
 	}
 	if len(values) == 0 {
-		return nil
+		return out, nil
 	}
 	own, err := ep.kind.Stored.Read(ctx, values)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, item := range of {
-		ep.messages.put(item.Value, api.SetRevision(own[i], item.Revision))
+	lasting := ep.kind.Stored.Lasting()
+	for j, i := range which {
+		out[i] = api.SetRevision(own[j], items[i].Revision)
+		if lasting {
+			ep.messages.put(items[i].Value, out[i])
+		}
 	}
-	return nil
+	return out, nil
+}
+
+// ownAll is own for many items.
+func (ep *endpoint) ownAll(ctx context.Context, items []storage.Item) ([][]byte, error) {
+	if ep.kind != nil && ep.kind.Stored != nil {
+		return ep.readStored(ctx, items)
+	}
+	out := make([][]byte, len(items))
+	for i := range items {
+		var err error
+		if out[i], err = ep.own(ctx, &items[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // prune drops from an object what the schema of a kind that appeared at run
@@ -191,7 +205,10 @@ func (c *call) prune(obj api.Object, strictness api.Strictness) (warnings []stri
 	if c.kind == nil || c.kind.Stored == nil || !ok {
 		return nil, nil
 	}
-	unknown := c.kind.Stored.Prepare(u)
+	unknown, err := c.kind.Stored.Prepare(u)
+	if err != nil {
+		return nil, &api.DecodeError{Want: c.GVK(), Have: u.GroupVersionKind(), Err: err}
+	}
 	if len(unknown) == 0 || strictness == api.Ignore {
 		return nil, nil
 	}

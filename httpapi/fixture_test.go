@@ -128,12 +128,13 @@ func newCache(tb testing.TB, inner storage.Store) storage.Store {
 
 func extract(key string, value []byte) (storage.Fields, error) {
 	for _, row := range api.Resources() {
-		if strings.HasPrefix(key, row.Storage) {
+		if row.Storage != "" && strings.HasPrefix(key, row.Storage) {
 			labels, fields, err := row.Extract(value)
 			return storage.Fields{Labels: labels, Fields: fields}, err
 		}
 	}
-	return storage.Fields{}, nil
+	labels, _ := api.Labels(value) // what is no object has none
+	return storage.Fields{Labels: labels}, nil
 }
 
 // reply is an answer that has been read.

@@ -124,15 +124,12 @@ func writeList(w http.ResponseWriter, r *http.Request, c *call, out *output, met
 		joinList(w, r, out, c.listStart(&meta), items)
 		return nil
 	}
-	if err := c.convertAll(r.Context(), items); err != nil {
+	values, err := c.ownAll(r.Context(), items)
+	if err != nil {
 		return err
 	}
 	docs := make([]document, len(items))
-	for i := range items {
-		value, err := c.own(r.Context(), &items[i])
-		if err != nil {
-			return err
-		}
+	for i, value := range values {
 		docs[i].value = value
 	}
 	body, err := c.encodeList(out, meta, docs)

@@ -120,7 +120,7 @@ func (sel *selector) matches(item *storage.Item) bool {
 		return true
 	}
 	have := item.Fields
-	if have == nil {
+	if have == nil || (sel.ep.kind != nil && len(sel.fields) > 0) {
 		l, f, err := sel.ep.Extract(item.Value)
 		if err != nil {
 			return false

@@ -388,6 +388,8 @@ func TestDynamic_hammer(t *testing.T) {
 			}
 		})
 	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; n++ {
 		var list []dynamic.Virtual
 		if n%2 == 0 {
@@ -396,7 +398,7 @@ func TestDynamic_hammer(t *testing.T) {
 		if err := kinds.SetVirtual("test", list); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
+		<-tick.C
 	}
 	running.Wait()
 }

@@ -42,12 +42,16 @@ type Stored interface {
 	// Read returns stored objects, as JSON, in the form of the kind: converted,
 	// pruned and defaulted. The result may be its argument.
 	Read(ctx context.Context, values [][]byte) ([][]byte, error)
+	// Lasting says that what Read makes of a value now, it always will, so that
+	// it may be remembered.
+	Lasting() bool
 	// Write returns an object, as JSON, in the form that is stored.
 	Write(ctx context.Context, value []byte) ([]byte, error)
 	// Prepare brings an object into shape that a client has sent or admission
 	// has changed: it drops what the schema does not know, and fills in
-	// defaults. It returns the paths of what it has dropped.
-	Prepare(obj *unstructured.Unstructured) (unknown []string)
+	// defaults. It returns the paths of what it has dropped, and an error if the
+	// object's metadata is none.
+	Prepare(obj *unstructured.Unstructured) (unknown []string, err error)
 	// Validate returns the faults of a new object, or of one that is to replace
 	// old; status says that only the status may differ.
 	Validate(ctx context.Context, obj, old *unstructured.Unstructured, status bool) field.ErrorList

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/version"
+
 	"github.com/proa-project/proa/api"
 )
 
@@ -19,8 +21,10 @@ type Set struct {
 	byPath map[string]*Kind
 }
 
-// Kinds returns the kinds in discovery order: by group, the versions of a group
-// as their owner has them. The slice must not be changed.
+// CompareVersions compares versions as clients prefer them: v2, v1, v1beta1.
+func CompareVersions(a, b string) int { return version.CompareKubeAwareVersionStrings(a, b) }
+
+// Kinds returns the kinds in discovery order: by group, the best version first. The slice must not be changed.
 func (s *Set) Kinds() []*Kind { return s.kinds }
 
 // Lookup returns the kind of a resource, or nil.
@@ -166,6 +170,8 @@ func (t *Table) with(owner string, kinds []*Kind) (*Set, error) {
 	if err := add(owner, kinds); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(s.kinds, func(a, b *Kind) int { return cmp.Compare(a.Resource.Group, b.Resource.Group) })
+	slices.SortStableFunc(s.kinds, func(a, b *Kind) int {
+		return cmp.Or(cmp.Compare(a.Resource.Group, b.Resource.Group), CompareVersions(b.Resource.Version, a.Resource.Version))
+	})
 	return s, nil
 }

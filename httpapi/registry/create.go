@@ -19,13 +19,17 @@ func (r *Resource) Create(ctx context.Context, c *Call, obj api.Object) (Result,
 	}
 	c.Name = obj.GetName()
 
-	r.prepare(obj)
+	if err := r.prepare(obj); err != nil {
+		return Result{}, err
+	}
 	req := r.admissionRequest(c, admission.Create, obj, nil)
 	obj, err := r.mutate(ctx, c, req)
 	if err != nil {
 		return Result{}, err
 	}
-	r.prepare(obj)
+	if err = r.prepare(obj); err != nil {
+		return Result{}, err
+	}
 	r.initObject(c, obj)
 
 	base := ""

@@ -26,7 +26,7 @@ type Custom interface {
 	// Write returns an object, as JSON, in the form that is stored.
 	Write(ctx context.Context, value []byte) ([]byte, error)
 	// Prepare drops what the schema does not know and fills in defaults.
-	Prepare(obj *unstructured.Unstructured) (unknown []string)
+	Prepare(obj *unstructured.Unstructured) (unknown []string, err error)
 	// Validate returns the faults of a new object, or of one that is to replace
 	// old; status says that only the status may differ.
 	Validate(ctx context.Context, obj, old *unstructured.Unstructured, status bool) field.ErrorList
@@ -45,12 +45,14 @@ func free(obj api.Object) *unstructured.Unstructured {
 }
 
 // prepare fills in what is left out of an object.
-func (r *Resource) prepare(obj api.Object) {
+func (r *Resource) prepare(obj api.Object) error {
 	if r.custom == nil {
 		defaulting.Default(obj)
 	} else if u := free(obj); u != nil {
-		r.custom.Prepare(u)
+		_, err := r.custom.Prepare(u)
+		return err
 	}
+	return nil
 }
 
 // faults returns what is wrong with an object that is new, or to replace old.

@@ -80,12 +80,16 @@ func (r *Resource) tryUpdate(ctx context.Context, c *Call, change Change, old St
 	}
 
 	r.keep(c, obj, old.Object)
-	r.prepare(obj)
+	if err = r.prepare(obj); err != nil {
+		return Result{}, err
+	}
 	req := r.admissionRequest(c, admission.Update, obj, old.Object)
 	if obj, err = r.mutate(ctx, c, req); err != nil {
 		return Result{}, err
 	}
-	r.prepare(obj)
+	if err = r.prepare(obj); err != nil {
+		return Result{}, err
+	}
 	r.keep(c, obj, old.Object)
 
 	value, stored, err := r.encodeNext(ctx, c, obj, old)
@@ -161,6 +165,26 @@ func (r *Resource) tryDirect(ctx context.Context, c *Call, change Change, old St
 		return Result{}, r.fail(c, Conflict, ErrModified)
 	}
 	return r.persist(ctx, c, obj, old)
+}
+
+// Amend makes a change that the server itself has decided on: without
+// admission, validation and preconditions. An object whose deletion has been
+// asked for goes when nothing keeps it any more.
+func (r *Resource) Amend(ctx context.Context, c *Call, change Change) (Result, error) {
+	return r.update(ctx, c, change, func(ctx context.Context, c *Call, change Change, old Stored, fresh bool) (Result, error) {
+		obj, err := change(old)
+		if err != nil {
+			return Result{}, err
+		}
+		if !r.finished(obj, old.Object) {
+			return r.persist(ctx, c, obj, old)
+		}
+		value, _, err := r.encode(ctx, obj)
+		if err != nil {
+			return Result{}, err
+		}
+		return r.remove(ctx, c, obj, value, old)
+	})
 }
 
 // holds reports whether storage has the value already, with or without a

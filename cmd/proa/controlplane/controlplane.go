@@ -102,6 +102,7 @@ type ControlPlane struct {
 	authorizer lateAuthorizer
 	traces     *policy.Traces
 	kinds      *dynamic.Table
+	custom     custom
 	group      *errgroup.Group
 	ctx        context.Context //nolint:containedctx // the life of the whole
 	cancel     context.CancelFunc
@@ -192,11 +193,12 @@ func (cp *ControlPlane) start(config Config) error {
 		return err
 	}
 	cp.URL = "https://" + reachable(listener.Addr())
-	server, err := cp.server(config, metrics, host)
+	server, err := cp.server(config, metrics, host, factory)
 	if err != nil {
 		return err
 	}
 	late.set(server)
+	cp.custom.start(cp, config, server, host)
 
 	serving, err := cp.Authority.Serving(pki.ServingConfig{Listen: listener.Addr().String(), Hosts: config.TLSNames})
 	if err != nil {
@@ -255,6 +257,7 @@ func (cp *ControlPlane) pluginHost(config Config, metrics *prometheus.Registry) 
 		Lead:     lead,
 		Kinds:    cp.kinds,
 
+		Authorize: allowedBy(&cp.authorizer),
 		Audiences: []string{authn.DefaultIssuer},
 	})
 	return host, factory, err
@@ -279,7 +282,7 @@ func trustedKeys(files []string) ([]library.Key, error) {
 }
 
 // server makes the API server.
-func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host *wasmplugins.Host) (*httpapi.Server, error) {
+func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host *wasmplugins.Host, factory *informers.Factory) (*httpapi.Server, error) {
 	info := versionInfo(config.Version)
 	documents, err := openapi.Build(api.Resources(), &info)
 	if err != nil {
@@ -332,7 +335,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 			host.Authorization.After(),
 		}),
 		Admission: admissionChain(cp.store, policy.New(policy.Config{
-			Sources:          []policy.Source{host.Admission},
+			Sources:          append(upstreamPolicies(factory, cp.store, &cp.authorizer, documents, cp.kinds), host.Admission),
 			ExemptNamespaces: config.ExemptNamespaces,
 			Off:              newBreakGlass(config).on,
 			Traces:           cp.traces,
@@ -341,7 +344,7 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 		Nodes:   &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
 		Tokens:  accounts,
 		Raw:     raw,
-		Ready:   []httpapi.Check{{Name: "plugins", Check: func(context.Context) error { return host.Ready() }}},
+		Ready:   []httpapi.Check{{Name: "plugins", Check: func(context.Context) error { return host.Ready() }}, {Name: "definitions", Check: cp.custom.ready}},
 		Version: info,
 		Log:     component(config.Log, "httpapi"),
 		Metrics: metrics,

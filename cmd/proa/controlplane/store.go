@@ -70,13 +70,14 @@ func newExtractor(resources []*api.Resource) extractor {
 	return e
 }
 
-// fields extracts what readers select by. Objects of a kind that is not in the
-// table (somebody else's, in a shared etcd) have no fields.
+// fields extracts what readers select by. Of kinds that are not in the table,
+// such as those that users define, these are the labels.
 func (e extractor) fields(key string, value []byte) (storage.Fields, error) {
 	for end := len(registryPrefix); ; {
 		i := strings.IndexByte(key[end:], '/')
 		if i < 0 {
-			return storage.Fields{}, nil
+			labels, _ := api.Labels(value) // what is no object has none
+			return storage.Fields{Labels: labels}, nil
 		}
 		end += i + 1
 		if r := e[key[:end]]; r != nil {
