@@ -114,7 +114,7 @@ func (e *edit) run(ctx context.Context) (skipped bool, err error) {
 	if row == nil || len(e.in.Object) == 0 {
 		return true, nil
 	}
-	params, err := m.parameters(ctx, r.Namespace)
+	params, err := m.parameters(ctx, NamespaceOf(r))
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package celpolicy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -13,17 +14,10 @@ import (
 // Forbidden returns the answer for a write that admission refuses.
 func Forbidden(r *admission.Request, message string) *metav1.Status {
 	name := r.Name
-	if obj, ok := r.Object.(metav1.Object); ok && (name == "" || r.Operation == admission.Create) {
-		switch {
-		case obj.GetName() != "":
-			name = obj.GetName()
-		case obj.GetGenerateName() != "":
-			name = obj.GetGenerateName()
-		}
+	if obj, ok := r.Object.(metav1.Object); ok && name == "" {
+		name = cmp.Or(obj.GetName(), obj.GetGenerateName())
 	}
-	if name == "" {
-		name = "Unknown"
-	}
+	name = cmp.Or(name, "Unknown")
 	status := apierrors.NewForbidden(r.Resource.GR(), name, errors.New(message)).ErrStatus
 	return &status
 }

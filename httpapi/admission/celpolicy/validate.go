@@ -124,7 +124,7 @@ func (j *judgment) run(ctx context.Context) (skipped bool, err error) {
 	if row == nil {
 		return true, nil
 	}
-	params, err := v.parameters(ctx, r.Namespace)
+	params, err := v.parameters(ctx, NamespaceOf(r))
 	if err != nil {
 		return false, err
 	}

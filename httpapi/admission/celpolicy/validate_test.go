@@ -168,6 +168,21 @@ func TestValidating_delete(t *testing.T) {
 	}
 }
 
+// Parameters for a Namespace are in that namespace; an object that is yet to be
+// named is told by what its name begins with.
+func TestValidating_names(t *testing.T) {
+	w := world{params: map[string]string{"ConfigMap/shop/a": `{metadata: {name: a}, data: {max: "5"}}`}}
+	p := validating(t, w, `paramKind: {apiVersion: v1, kind: ConfigMap}, validations: [{expression: "params.data.max == '5' && namespaceObject == null && request.namespace == 'shop'"}]`, `paramRef: {name: a, parameterNotFoundAction: Deny}`)
+	if got := outcome(p.Judge(context.Background(), write(t, admission.Create, `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`, ""))); got != "allowed" {
+		t.Error(got)
+	}
+	p = validating(t, w, `validations: [{expression: "has(request.name)"}]`, "")
+	got := outcome(p.Judge(context.Background(), write(t, admission.Create, `{apiVersion: v1, kind: ConfigMap, metadata: {generateName: made-, namespace: shop}}`, "")))
+	if !strings.HasPrefix(got, `denied: Invalid configmaps "made-" is forbidden: `) {
+		t.Error(got)
+	}
+}
+
 // Audit annotations of several policies and bindings end up in the same keys.
 func TestValidating_annotations(t *testing.T) {
 	in := write(t, admission.Create, deployment, "")
