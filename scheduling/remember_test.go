@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"fmt"
+	"hash/fnv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +16,44 @@ import (
 // whatever has happened to the nodes in between.
 func TestSchedule_remembers(t *testing.T) {
 	profile := DefaultProfile()
+	t.Run("all sign", func(t *testing.T) { testRemembers(t, profile) })
+	with, err := profile.With("p", framework.Enabled{Plugin: &moody{"m1"}, Weight: 3}, framework.Enabled{Plugin: &moody{"m2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("some do not", func(t *testing.T) { testRemembers(t, with) })
+}
+
+// moody is a plugin that does not sign: what it says of a node depends on the
+// pod and on all nodes.
+type moody struct{ name string }
+
+func (m *moody) Name() string { return m.name }
+
+func (m *moody) mood(c *framework.Cycle, i int32) int64 {
+	h := fnv.New32a()
+	fmt.Fprint(h, m.name, c.Pod.Pod.Name, c.Snapshot.Name(i), c.Snapshot.Len(), len(c.Snapshot.Node(i).Pods))
+	return int64(h.Sum32() % 101)
+}
+
+func (m *moody) Filter(c *framework.Cycle, nodes []int32, v *framework.Verdicts) error {
+	for _, i := range nodes {
+		if mood := m.mood(c, i); mood < 30 {
+			v.Codes[i] = v.Code(framework.Rejection{Reasons: []string{fmt.Sprintf("node(s) were in mood %d of %s", mood/10, m.name)}, Unresolvable: mood%2 == 0})
+		}
+	}
+	return nil
+}
+
+func (m *moody) Score(c *framework.Cycle, nodes []int32, scores []int64) error {
+	for k, i := range nodes {
+		scores[k] = m.mood(c, i)
+	}
+	return nil
+}
+
+func testRemembers(t *testing.T, profile *framework.Profile) {
+	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
 		var s framework.Snapshot
 		var w framework.Workspace

@@ -35,8 +35,8 @@ func (c *classes) again(key []byte) bool {
 	return false
 }
 
-// class is what the plugins of a profile have said about each node for one kind
-// of pod, and when. It holds for a node as long as its generation does.
+// class is what the signing plugins of a profile have said about each node for
+// one kind of pod, and when. It holds for a node as long as its generation does.
 type class struct {
 	profile *Profile
 	key     string
@@ -90,7 +90,7 @@ func (w *Workspace) scheduleClass(p *Profile, c *class) (Result, *Diagnosis, err
 	c.fit(s.Size(), len(p.filters))
 	changed := c.changed(s, w.nodes[:0])
 	w.nodes = changed
-	feasible, err := w.filter(p, changed, &c.vetoes)
+	feasible, err := w.filter(p, changed, &c.vetoes, signed)
 	if err == nil {
 		err = w.scoreClass(p, c, feasible)
 	}
@@ -99,11 +99,49 @@ func (w *Workspace) scheduleClass(p *Profile, c *class) (Result, *Diagnosis, err
 		c.scored = false
 		return Result{}, nil, err
 	}
+	if p.unsigned {
+		return w.scheduleRest(p, c)
+	}
 	best, count := c.pick(s.Indices(), w.Tie)
 	if count == 0 {
 		return Result{}, w.diagnose(p, &c.vetoes, 0, nil), nil
 	}
 	return Result{Node: s.Name(best), Index: best, Evaluated: s.Len(), Feasible: count}, nil, nil
+}
+
+// scheduleRest has the plugins that do not sign look at the nodes that the
+// others let pass.
+func (w *Workspace) scheduleRest(p *Profile, c *class) (Result, *Diagnosis, error) {
+	s := w.cycle.Snapshot
+	v := &w.vetoes
+	v.by, v.codes = append(v.by[:0], c.vetoes.by...), append(v.codes[:0], c.vetoes.codes...)
+	v.rejections = append(v.rejections[:0], c.vetoes.rejections...)
+	nodes := w.nodes[:0]
+	for _, i := range s.Indices() {
+		if v.by[i] == 0 {
+			nodes = append(nodes, i)
+		}
+	}
+	nodes, err := w.filter(p, nodes, v, unsigned)
+	if err != nil {
+		return Result{}, nil, err
+	}
+	if len(nodes) == 0 {
+		return Result{}, w.diagnose(p, v, 0, nil), nil
+	}
+	best := 0
+	if len(nodes) > 1 {
+		w.totals = slices.Grow(w.totals[:0], len(nodes))[:len(nodes)]
+		for k, i := range nodes {
+			w.totals[k] = c.totals[i]
+		}
+		if err := w.score(p, nodes, unsigned); err != nil {
+			return Result{}, nil, err
+		}
+		best = pick(w.totals, w.Tie)
+	}
+	i := nodes[best]
+	return Result{Node: s.Name(i), Index: i, Evaluated: s.Len(), Feasible: len(nodes)}, nil, nil
 }
 
 // fit makes room for new nodes.
@@ -156,7 +194,8 @@ func (w *Workspace) scoreClass(p *Profile, c *class, feasible []int32) error {
 		c.scored = true
 		return nil
 	}
-	if err := w.score(p, feasible); err != nil {
+	w.totals = zeroed(w.totals, len(feasible))
+	if err := w.score(p, feasible, signed); err != nil {
 		return err
 	}
 	for k, i := range feasible {

@@ -122,7 +122,8 @@ type NormalizePlugin interface {
 // it, depend on nothing but that node and a part of the pod. What it has said
 // for one pod then holds for others with an equal part, until the node changes:
 // it is asked about the changed nodes only, and PreScore, Filter and Score are
-// given no others.
+// given no others. Plugins of the profile that do not sign are asked about all
+// that these let pass.
 type SignPlugin interface {
 	Plugin
 	// Sign appends the part of the pod that the plugin looks at, in a form that

@@ -38,7 +38,9 @@ type Profile struct {
 	enabled []Enabled
 	filters []filterSlot
 	scores  []scoreSlot
-	signers []SignPlugin // nil unless all of the above are
+	signers []SignPlugin // those of the above that are
+	// unsigned says that some are not; their filters come after the others'.
+	unsigned bool
 }
 
 // A filterSlot is a plugin with PreFilter, Filter or both.
@@ -46,6 +48,7 @@ type filterSlot struct {
 	plugin Plugin
 	pre    PreFilterPlugin
 	filter FilterPlugin
+	signed bool
 }
 
 type scoreSlot struct {
@@ -53,6 +56,7 @@ type scoreSlot struct {
 	score     ScorePlugin
 	normalize NormalizePlugin
 	weight    int64
+	signed    bool
 }
 
 // NewProfile sorts plugins, which stand in call order, into extension points.
@@ -70,7 +74,7 @@ func NewProfile(name string, plugins ...Enabled) (*Profile, error) {
 		seen[e.Plugin.Name()] = true
 		p.add(e)
 	}
-	p.signers = p.allSigners()
+	p.sign()
 	if len(p.filters) > maxCodes {
 		return nil, fmt.Errorf("profile %q: more than %d filter plugins", name, maxCodes)
 	}
@@ -92,7 +96,7 @@ func (p *Profile) add(e Enabled) {
 	pre := at[PreFilterPlugin](e.Plugin, PointPreFilter)
 	filter := at[FilterPlugin](e.Plugin, PointFilter)
 	if pre != nil || filter != nil {
-		p.filters = append(p.filters, filterSlot{e.Plugin, pre, filter})
+		p.filters = append(p.filters, filterSlot{plugin: e.Plugin, pre: pre, filter: filter})
 	}
 	if score := at[ScorePlugin](e.Plugin, PointScore); score != nil {
 		slot := scoreSlot{score: score, weight: max(e.Weight, 1)}
@@ -121,26 +125,29 @@ func at[T any](p Plugin, point Point) T {
 	return t
 }
 
-// allSigners returns the plugins of Filter and Score if all of them sign.
-func (p *Profile) allSigners() []SignPlugin {
-	var plugins []Plugin
-	for _, f := range p.filters {
-		plugins = append(plugins, f.plugin)
-	}
-	for _, s := range p.scores {
-		plugins = append(plugins, s.score)
-	}
-	var signers []SignPlugin
-	for _, plugin := range plugins {
+// sign finds out whose plugins sign. If a filter that does comes after one that
+// does not, none is said to: the first filter that vetoes a node gives the
+// reason.
+func (p *Profile) sign() {
+	add := func(plugin Plugin) bool {
 		s, ok := plugin.(SignPlugin)
-		if !ok {
-			return nil
+		if ok && !slices.Contains(p.signers, s) {
+			p.signers = append(p.signers, s)
 		}
-		if !slices.Contains(signers, s) {
-			signers = append(signers, s)
+		p.unsigned = p.unsigned || !ok
+		return ok
+	}
+	for k := range p.filters {
+		f := &p.filters[k]
+		f.signed = add(f.plugin)
+		if f.signed && k > 0 && !p.filters[k-1].signed {
+			p.signers = nil
+			return
 		}
 	}
-	return signers
+	for k := range p.scores {
+		p.scores[k].signed = add(p.scores[k].score)
+	}
 }
 
 func appendIf[T any](list []T, p Plugin, point Point) []T {

@@ -70,7 +70,7 @@ func (w *Workspace) schedule(s *Snapshot, p *Profile) (Result, *Diagnosis, error
 	}
 	v := &w.vetoes
 	v.by, v.codes, v.rejections = zeroed(v.by, s.Size()), zeroed(v.codes, s.Size()), zeroed(v.rejections, len(p.filters))
-	nodes, err := w.filter(p, pre.nodes, v)
+	nodes, err := w.filter(p, pre.nodes, v, all)
 	if err != nil {
 		return Result{}, nil, err
 	}
@@ -149,13 +149,24 @@ func (w *Workspace) preFilter(p *Profile) (preFiltered, *Diagnosis, error) {
 	return out, nil, nil
 }
 
+// Which plugins are meant.
+type which uint8
+
+const (
+	all which = iota
+	signed
+	unsigned
+)
+
+func (w which) has(isSigned bool) bool { return w == all || (w == signed) == isSigned }
+
 // filter runs Filter on the nodes, writes down the vetoes and returns the nodes
 // that are left, in memory of the workspace.
-func (w *Workspace) filter(p *Profile, nodes []int32, v *vetoes) ([]int32, error) {
+func (w *Workspace) filter(p *Profile, nodes []int32, v *vetoes, which which) ([]int32, error) {
 	w.nodes = append(w.nodes[:0], nodes...)
 	nodes = w.nodes
 	for k, f := range p.filters {
-		if f.filter == nil || w.skip[k] || len(nodes) == 0 {
+		if f.filter == nil || w.skip[k] || len(nodes) == 0 || !which.has(f.signed) {
 			continue
 		}
 		verdicts := Verdicts{Codes: v.codes, rejections: v.rejections[k]}
@@ -205,17 +216,20 @@ func intersect(a, b []int32) []int32 {
 
 // best returns which of the feasible nodes has the highest total.
 func (w *Workspace) best(p *Profile, nodes []int32) (int, error) {
-	if err := w.score(p, nodes); err != nil {
+	w.totals = zeroed(w.totals, len(nodes))
+	if err := w.score(p, nodes, all); err != nil {
 		return 0, err
 	}
 	return pick(w.totals, w.Tie), nil
 }
 
-// score puts the nodes' weighted sums into totals.
-func (w *Workspace) score(p *Profile, nodes []int32) error {
-	w.totals = zeroed(w.totals, len(nodes))
+// score adds the nodes' weighted sums to totals.
+func (w *Workspace) score(p *Profile, nodes []int32, which which) error {
 	w.scores = slices.Grow(w.scores[:0], len(nodes))[:len(nodes)]
 	for i := range p.scores {
+		if !which.has(p.scores[i].signed) {
+			continue
+		}
 		used, err := p.scores[i].run(&w.cycle, nodes, w.scores, nil)
 		if err != nil {
 			return err
