@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -382,4 +385,43 @@ func BenchmarkJudge(b *testing.B) {
 			b.Fatal(v, err)
 		}
 	}
+}
+
+// Calls go on while configurations change and the server drops connections;
+// nothing is left behind (see TestMain).
+func TestJudge_hammer(t *testing.T) {
+	var n atomic.Int32
+	s := serve(t, func(w http.ResponseWriter, r *http.Request, uid string) {
+		if n.Add(1)%7 == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		reply(`"allowed":true`)(w, r, uid)
+	})
+	var version atomic.Int32
+	src := webhook.New(webhook.Config{Validating: func() []*admissionregistrationv1.ValidatingWebhookConfiguration {
+		v := strconv.Itoa(int(version.Load()))
+		o := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		decode(t, `{metadata: {name: conf, resourceVersion: "`+v+`"}, webhooks: [{name: a.example.test, failurePolicy: Ignore, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "`+s.URL+`/`+v+`", caBundle: `+s.ca()+`}, `+rules+`}]}`, o)
+		return []*admissionregistrationv1.ValidatingWebhookConfiguration{o}
+	}})
+	defer src.Close()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				version.Add(1)
+				src.Invalidate()
+				set, err := src.Policies(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				v, err := set.Validate[0].Judge(context.Background(), write(t, admission.Create, pod))
+				if got := outcome(s, v, err); got != "allowed" && !strings.HasPrefix(got, "ignored: CallFailed: ") {
+					t.Error(got)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
