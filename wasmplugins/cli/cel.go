@@ -133,7 +133,7 @@ func (c *celContender) judge(ctx context.Context, in *policy.Input) (outcome, er
 	for _, p := range c.policies {
 		matches, err := p.Matches(ctx, in.Request)
 		if err != nil {
-			return outcome{result: broken, message: err.Error()}, nil
+			return outcome{result: broken, message: err.Error()}, nil //nolint:nilerr // it is the outcome
 		}
 		if !matches {
 			continue

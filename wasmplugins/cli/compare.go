@@ -58,9 +58,9 @@ costs is not in the CPU, only what asking it does.`,
 				if what == "" {
 					return nil
 				}
-				each, err := start()
-				if err != nil {
-					return fmt.Errorf("%s %s: %w", name, what, err)
+				each, startErr := start()
+				if startErr != nil {
+					return fmt.Errorf("%s %s: %w", name, what, startErr)
 				}
 				names, all = append(names, name), append(all, each)
 				return nil

@@ -14,6 +14,7 @@ import (
 
 // hook is a webhook that demands the label team.
 func hook(t *testing.T) *httptest.Server {
+	t.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review struct {
 			Kind    string

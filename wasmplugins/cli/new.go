@@ -148,7 +148,7 @@ func (p *newPlugin) write(root fs.FS, name string) error {
 		return err
 	}
 	to := filepath.Join(p.Dir, filepath.FromSlash(strings.TrimSuffix(name, ".tmpl")))
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // sources
+	if err = os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // sources
 		return err
 	}
 	if !strings.HasSuffix(name, ".tmpl") {

@@ -27,7 +27,7 @@ func (c *Config) rust(ctx context.Context) error {
 			return c.rustc(ctx, rustc)
 		}
 	}
-	return errors.New("Rust needs a compiler with the target " + rustTarget + " (rustup target add " + rustTarget + "; on Debian: apt-get install rustc libstd-rust-dev-wasm32 lld)") //nolint:revive,staticcheck // a name
+	return errors.New("a plugin in Rust needs a compiler with the target " + rustTarget + " (rustup target add " + rustTarget + "; on Debian: apt-get install rustc libstd-rust-dev-wasm32 lld)")
 }
 
 func (c *Config) cargo(ctx context.Context, cargo string) error {
@@ -36,7 +36,7 @@ func (c *Config) cargo(ctx context.Context, cargo string) error {
 		return err
 	}
 	defer os.RemoveAll(target) //nolint:errcheck // a temporary folder
-	if err := c.run(ctx, nil, cargo, "build", "--quiet", "--release", "--target", rustTarget, "--target-dir", target); err != nil {
+	if err = c.run(ctx, nil, cargo, "build", "--quiet", "--release", "--target", rustTarget, "--target-dir", target); err != nil {
 		return err
 	}
 	found, err := filepath.Glob(filepath.Join(target, rustTarget, "release", "*.wasm"))
@@ -51,7 +51,7 @@ func (c *Config) cargo(ctx context.Context, cargo string) error {
 }
 
 // kitPath finds the kit in a Cargo.toml.
-var kitPath = regexp.MustCompile(`(?m)^proa-guest\s*=.*path\s*=\s*"([^"]+)"`) //nolint:gochecknoglobals // a constant in all but name
+var kitPath = regexp.MustCompile(`(?m)^proa-guest\s*=.*path\s*=\s*"([^"]+)"`)
 
 func (c *Config) rustc(ctx context.Context, rustc string) error {
 	toml, err := os.ReadFile(filepath.Join(c.Dir, "Cargo.toml"))
@@ -81,7 +81,7 @@ func (c *Config) rustc(ctx context.Context, rustc string) error {
 
 // hasTarget reports whether a compiler has the library for WebAssembly.
 func hasTarget(ctx context.Context, rustc string) bool {
-	out, err := exec.CommandContext(ctx, rustc, "--print", "target-libdir", "--target", rustTarget).Output() //nolint:gosec // a compiler
+	out, err := exec.CommandContext(ctx, rustc, "--print", "target-libdir", "--target", rustTarget).Output()
 	if err != nil {
 		return false
 	}
@@ -92,14 +92,15 @@ func hasTarget(ctx context.Context, rustc string) bool {
 // rustLinker returns LLVM's linker in the version of the compiler's own LLVM,
 // for compilers that come without rust-lld, as Debian's do.
 func rustLinker(ctx context.Context, c *Config, rustc string) (string, bool) {
-	sysroot, err := exec.CommandContext(ctx, rustc, "--print", "sysroot").Output() //nolint:gosec // a compiler
+	sysroot, err := exec.CommandContext(ctx, rustc, "--print", "sysroot").Output()
 	if err != nil {
 		return "", false
 	}
-	if found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(sysroot)), "lib", "rustlib", "*", "bin", "rust-lld")); err == nil && len(found) > 0 {
+	found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(sysroot)), "lib", "rustlib", "*", "bin", "rust-lld"))
+	if err == nil && len(found) > 0 {
 		return "", false
 	}
-	version, err := exec.CommandContext(ctx, rustc, "-vV").Output() //nolint:gosec // a compiler
+	version, err := exec.CommandContext(ctx, rustc, "-vV").Output()
 	if err != nil {
 		return "", false
 	}

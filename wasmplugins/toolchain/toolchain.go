@@ -128,7 +128,7 @@ func versioned(name string) []string {
 func (c *Config) c(ctx context.Context) error {
 	clang, ok := c.find(versioned("clang")...)
 	if !ok {
-		return errors.New("C needs clang and lld (on Debian: apt-get install clang lld)")
+		return errors.New("a plugin in C needs clang and lld (on Debian: apt-get install clang lld)")
 	}
 	return c.run(ctx, nil, clang, "--target=wasm32", "-mbulk-memory", "-O2", "-std=c11", "-Wall", "-ffreestanding", "-nostdlib",
 		"-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--stack-first", "-Wl,-z,stack-size=65536", "-o", c.Output, "plugin.c")
@@ -143,7 +143,7 @@ func (c *Config) assemblyScript(ctx context.Context) error {
 	}
 	asc, ok := own.find("asc")
 	if !ok {
-		return errors.New("AssemblyScript needs Node.js and its compiler (in the plugin's folder: npm install assemblyscript)")
+		return errors.New("a plugin in AssemblyScript needs Node.js and its compiler (in the plugin's folder: npm install assemblyscript)")
 	}
 	return c.run(ctx, nil, asc, "index.ts", "-O3", "--noAssert", "--runtime", "stub", "--use", "abort=", "--enable", "bulk-memory", "-o", c.Output)
 }
