@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/proa-project/proa/httpapi/admission/celpolicy"
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/httpapi/client/event"
 	"github.com/proa-project/proa/informers"
@@ -57,6 +58,9 @@ type Config struct {
 	Kinds virtual.Table
 	// Audiences are those of the API server, for authentication plugins.
 	Audiences []string
+	// Authorize is for the variable authorizer of match conditions; nil knows
+	// no rights.
+	Authorize celpolicy.Authorize
 	// Grant decides on host calls; nil grants none.
 	Grant runner.Grant
 	// Lead calls its argument while this process leads among those that share
@@ -162,6 +166,7 @@ func (h *Host) build() error {
 	}
 	h.Admission = admit.New(admit.Config{
 		Runner: h.runner, Engine: h.engine, NamespaceLabels: h.namespaceLabels, StartupWait: c.StartupWait, Metrics: answers,
+		Authorize: c.Authorize,
 	})
 	h.Authorization = access.NewAuthorization(h.runner, h.engine)
 	h.Authentication = access.NewAuthentication(h.runner, h.engine, c.Audiences)

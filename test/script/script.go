@@ -3,7 +3,7 @@
 //
 //	cluster [--simulate-nodes N]    start a control plane; KUBECONFIG is set
 //	kubectl ARGS                    the real one
-//	eventually TIME kubectl ARGS    until it succeeds and prints something
+//	eventually TIME kubectl ARGS    until it succeeds and prints something, with ! until it fails
 //	eventually TIME no-objects ARGS until "kubectl get ARGS" prints nothing
 //	cmp-lines FILE N                FILE (or stdout) has N lines
 //	env-from VAR FILE               set a variable to a file's content
@@ -126,8 +126,8 @@ func kubectl(ts *testscript.TestScript, neg bool, args []string) {
 
 // eventually DURATION kubectl ARGS waits until the command succeeds and prints
 // something; eventually DURATION no-objects ARGS until "kubectl get ARGS"
-// prints nothing.
-func eventually(ts *testscript.TestScript, _ bool, args []string) {
+// prints nothing. With ! before it, the former waits until the command fails.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: eventually DURATION kubectl|no-objects ARGS")
 	}
@@ -144,7 +144,7 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	defer tick.Stop()
 	for {
 		err := ts.Exec("kubectl", cmdArgs...)
-		if out := ts.ReadFile("stdout"); err == nil && (out == "") == wantNone {
+		if out := ts.ReadFile("stdout"); neg && err != nil || !neg && err == nil && (out == "") == wantNone {
 			return
 		}
 		select {

@@ -50,7 +50,7 @@ func (r *Runner[T, G]) sync(ctx context.Context, name string) error {
 	if g, _ := h.get(); g == none && prob != nil {
 		h.swap(none, "", prob.reason+": "+prob.message)
 	}
-	if h.looked(o.GetGeneration(), prob) && prob != nil {
+	if h.looked(o.GetGeneration(), prob) && prob != nil && prob.reason != reasonNoCandidate {
 		r.c.Events.Event(o, corev1.EventTypeWarning, "PluginNotReady", prob.reason+": "+prob.message)
 	}
 	r.publish()

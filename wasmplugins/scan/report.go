@@ -66,7 +66,7 @@ func (w *writer) add(q question, v *policy.Verdict, err error) {
 	if r.User != nil {
 		res.Properties["user"] = r.User.Name
 	}
-	if change != "" {
+	if change != "" && r.Resource.GR().String() != "secrets" { // what is in a Secret stays there
 		res.Properties["change"] = cut(change, maxChange)
 	}
 	gvk := r.Resource.GVK()

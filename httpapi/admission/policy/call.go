@@ -76,7 +76,7 @@ func (c *call) ask(ctx context.Context, p Policy) (*Verdict, *step, error) {
 	if enforced(v.Mode) {
 		return v, s, nil
 	}
-	s.change(c.in.Object, v)
+	s.change(c.r, c.in.Object, v)
 	if v.Mode == pluginsv1.ModeAudit {
 		c.r.Annotate("patch.plugins.proa.io/"+s.id.Name, cut(s.Patch, maxAnnotation))
 	}

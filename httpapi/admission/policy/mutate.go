@@ -100,7 +100,7 @@ func (c *call) step(ctx context.Context, p Policy, careful bool) (changed bool, 
 		c.trace.add(s)
 		return false, nil
 	}
-	s.change(c.in.Object, v)
+	s.change(c.r, c.in.Object, v)
 	c.trace.add(s)
 	c.r.Annotate("patch.plugins.proa.io/"+s.id.Name, cut(s.Patch, maxAnnotation))
 	c.in.change(next)

@@ -61,8 +61,12 @@ func (s *step) failure(f *Failure) {
 	s.Fuel, s.MemoryBytes, s.HostCalls = f.Fuel, f.Memory, f.HostCalls
 }
 
-// change notes a change as a patch.
-func (s *step) change(before []byte, v *Verdict) {
+// change notes a change as a patch. What is in a Secret stays there.
+func (s *step) change(r *admission.Request, before []byte, v *Verdict) {
+	if secret(r) {
+		s.Patch = "(of a Secret)"
+		return
+	}
 	if v.Patch != nil {
 		s.Patch = cut(string(v.Patch), maxPatch)
 		return
@@ -74,6 +78,10 @@ func (s *step) change(before []byte, v *Verdict) {
 	if b, err := json.Marshal(ops); err == nil {
 		s.Patch = cut(string(b), maxPatch)
 	}
+}
+
+func secret(r *admission.Request) bool {
+	return r.Resource.Group == "" && r.Resource.Plural == "secrets"
 }
 
 // Traces keeps what has happened to the latest requests that policies have
