@@ -21,9 +21,9 @@ type Source struct {
 	c       *Config
 	changes atomic.Uint64 // how often Invalidate was called
 	current atomic.Pointer[snapshot]
+	ready   atomic.Bool
 
 	mu         sync.Mutex // guards the fields below
-	ready      bool
 	validating map[types.UID]*compiled[*validation]
 	mutating   map[types.UID]*compiled[*mutation]
 }
@@ -51,14 +51,14 @@ func (s *Source) Policies(ctx context.Context) (*policy.Set, error) {
 	if now := s.current.Load(); now != nil && now.changes == s.changes.Load() {
 		return now.set, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.ready && s.c.Ready != nil {
-		if err := s.c.Ready(ctx); err != nil {
+	if !s.ready.Load() && s.c.Ready != nil {
+		if err := s.c.Ready(ctx); err != nil { // each caller for as long as it likes
 			return nil, fmt.Errorf("wait for admission policies: %w", err)
 		}
 	}
-	s.ready = true
+	s.ready.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	seen := s.changes.Load() // before the lists are read
 	if now := s.current.Load(); now != nil && now.changes == seen {
 		return now.set, nil

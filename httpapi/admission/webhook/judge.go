@@ -185,7 +185,7 @@ func (h *hook) verdict(in *policy.Input, row *api.Resource, s shown, a *reply) (
 	changed := ops > 0
 	note.Mutated = &changed
 	v.Annotations[h.prefix()+place] = note.String()
-	if changed && len(a.Patch) <= maxPatchAnnotation {
+	if secret := row.Group == "" && row.Plural == "secrets"; changed && !secret && len(a.Patch) <= maxPatchAnnotation {
 		note = annotation{Configuration: h.configuration, Webhook: h.name, Patch: a.Patch, PatchType: "JSONPatch"}
 		v.Annotations["patch.webhook.admission.k8s.io/"+place] = note.String()
 	}

@@ -203,6 +203,10 @@ func TestJudge_annotations(t *testing.T) {
 			in.Request.Annotate(k, text)
 		}
 	}
+	v, err := p.Judge(context.Background(), write(t, admission.Create, `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, stringData: {a: b}}`))
+	if _, told := v.Annotations["patch.webhook.admission.k8s.io/round_0_index_0"]; err != nil || told {
+		t.Error("what is in a Secret is told", v, err)
+	}
 	s.Close()
 	if _, err := hook(t, webhook.Config{}, s, false, "failurePolicy: Ignore").Judge(context.Background(), in); err == nil {
 		t.Fatal("a closed server answers")
