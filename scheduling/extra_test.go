@@ -99,7 +99,7 @@ func TestMakeProfiles(t *testing.T) {
 	}
 	// One that cannot be added leaves the others.
 	twice := s.makeProfiles([]framework.Extra{extra(a, DefaultName), extra(&only{"a", "x", true}, DefaultName), extra(b, DefaultName)}, nil)
-	if p, err := s.makeProfiles([]framework.Extra{extra(a, DefaultName), extra(b, DefaultName)}, nil).byName[DefaultName], error(nil); err != nil || !p.Same(twice.byName[DefaultName]) {
+	if p := s.makeProfiles([]framework.Extra{extra(a, DefaultName), extra(b, DefaultName)}, nil).byName[DefaultName]; !p.Same(twice.byName[DefaultName]) {
 		t.Error("the others are not there")
 	}
 }

@@ -42,6 +42,7 @@ type Instance struct {
 	streams streams
 	wall    time.Time
 	broken  bool // must be replaced
+	loose   bool // see Session.Loosen
 }
 
 // newInstance makes an instance. Without a snapshot it is initialised and
@@ -164,6 +165,7 @@ func (i *Instance) begin(ctx context.Context, c Call, timeout time.Duration, uni
 	i.streams.begin(c)
 	i.State = nil
 	i.out.reset(i.p.c.Limits.Log)
+	i.loose = false
 	if i.linear != nil {
 		i.linear.refused()
 		i.linear.mark()
@@ -190,7 +192,7 @@ func (i *Instance) reset() bool {
 		if uint64(i.memory.Size()) != i.p.image.size() {
 			return false // memory never shrinks
 		}
-		if err := i.linear.restore(); err != nil {
+		if err := i.linear.restore(i.loose); err != nil {
 			i.p.e.c.Log.Warn().Err(err).Str("plugin", i.p.c.Name).Msg("cannot restore an instance, it is replaced")
 			return false
 		}

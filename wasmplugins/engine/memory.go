@@ -16,11 +16,9 @@ type linearMemory interface {
 	// mark is called before a guest call, on the goroutine that makes it.
 	mark()
 	// restore brings the content back to the image. The memory must have the
-	// size of the image, and the goroutine be that of mark, on the same thread.
-	restore() error
-	// loosen is called between mark and restore when the goroutine that made
-	// the call will not be the one that restores.
-	loosen()
+	// size of the image. The goroutine must be that of mark, on the same thread,
+	// unless loose says that it may not be.
+	restore(loose bool) error
 	// lay makes what is at the offset a view of the window.
 	lay(w *Window, at uint64) error
 }
@@ -69,7 +67,7 @@ func (m *plainMemory) refused() bool { d := m.denied; m.denied = false; return d
 
 func (m *plainMemory) adopt(img image) error {
 	m.img = img.(plainImage) //nolint:errcheck,forcetypeassert // the engine makes both or neither
-	return m.restore()
+	return m.restore(false)
 }
 
 func (m *plainMemory) mark() {
@@ -78,11 +76,9 @@ func (m *plainMemory) mark() {
 	}
 }
 
-func (m *plainMemory) loosen() {}
-
 func (m *plainMemory) lay(w *Window, at uint64) error {
 	m.window, m.at = w, at
 	return nil
 }
 
-func (m *plainMemory) restore() error { copy(m.b, m.img); return nil }
+func (m *plainMemory) restore(bool) error { copy(m.b, m.img); return nil }

@@ -79,7 +79,7 @@ func (p *cowProbe) try() error {
 		if i == 1 && faults() != m.faults {
 			return fmt.Errorf("faults are counted that did not happen")
 		}
-		if err := m.restore(); err != nil {
+		if err := m.restore(false); err != nil {
 			return err
 		}
 		if b[3*p.page] != 0 || !slices.Equal(m.runs, []run{{3 * p.page, 4 * p.page}}) {
@@ -225,8 +225,6 @@ func (m *cowMemory) adopt(img image) error {
 
 func (m *cowMemory) mark() { m.faults = faults() }
 
-func (m *cowMemory) loosen() { m.faults = -1 }
-
 // lay maps the window privately, as adopt does with the image: a page that the
 // guest does not write is the window's own.
 func (m *cowMemory) lay(w *Window, at uint64) error {
@@ -242,11 +240,11 @@ func (m *cowMemory) lay(w *Window, at uint64) error {
 	return nil
 }
 
-func (m *cowMemory) restore() error {
+func (m *cowMemory) restore(loose bool) error {
 	if m.img.size() == 0 {
 		return nil
 	}
-	if n := faults(); n != m.faults || n < 0 {
+	if n := faults(); loose || n != m.faults || n < 0 {
 		if err := m.scan(); err != nil {
 			return err
 		}
@@ -264,15 +262,16 @@ func (m *cowMemory) scan() error {
 		return fmt.Errorf("ask for written pages: %w", err)
 	}
 	grown := false
-	var tainted []run // pages of the window that the guest has its own of
 	for i := 0; i < len(m.scratch); i += 8 {
 		e := binary.NativeEndian.Uint64(m.scratch[i:])
 		if e&pageSwapped == 0 && (e&pagePresent == 0 || e&pageOfFile != 0) {
 			continue
 		}
 		page := uint(i / 8)
-		if at := uint64(page) * m.p.page; at >= m.window.from && at < m.window.to {
-			tainted = append(tainted, run{at, at + m.p.page})
+		if at := uint64(page) * m.p.page; m.window.from <= at && at < m.window.to {
+			if err := m.drop(at); err != nil {
+				return err
+			}
 			continue
 		}
 		if bit := uint64(1) << (page % 64); m.written[page/64]&bit == 0 {
@@ -280,23 +279,31 @@ func (m *cowMemory) scan() error {
 			grown = true
 		}
 	}
-	for _, r := range tainted {
-		if err := unix.Madvise(m.all[r.from:r.to], unix.MADV_DONTNEED); err != nil {
-			return fmt.Errorf("drop pages of a window: %w", err)
-		}
-	}
 	if grown {
-		m.runs = m.runs[:0]
-		for w, word := range m.written {
-			for ; word != 0; word &= word - 1 {
-				from := uint64(w*64+bits.TrailingZeros64(word)) * m.p.page
-				if n := len(m.runs); n > 0 && m.runs[n-1].to == from {
-					m.runs[n-1].to += m.p.page
-				} else {
-					m.runs = append(m.runs, run{from, from + m.p.page})
-				}
+		m.listRuns()
+	}
+	return nil
+}
+
+// listRuns brings the ranges up to the bitmap.
+func (m *cowMemory) listRuns() {
+	m.runs = m.runs[:0]
+	for w, word := range m.written {
+		for ; word != 0; word &= word - 1 {
+			from := uint64(w*64+bits.TrailingZeros64(word)) * m.p.page
+			if n := len(m.runs); n > 0 && m.runs[n-1].to == from {
+				m.runs[n-1].to += m.p.page
+			} else {
+				m.runs = append(m.runs, run{from, from + m.p.page})
 			}
 		}
+	}
+}
+
+// drop gives up the guest's own copy of a page of the window.
+func (m *cowMemory) drop(at uint64) error {
+	if err := unix.Madvise(m.all[at:at+m.p.page], unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("drop a page of a window: %w", err)
 	}
 	return nil
 }

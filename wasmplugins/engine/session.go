@@ -56,7 +56,7 @@ func (s *Session) Run(ctx context.Context, f func(i *Instance) error) (Usage, er
 	i := s.i
 	runtime.LockOSThread() // again, if it is loose
 	defer runtime.UnlockOSThread()
-	i.meter.ctx = ctx
+	i.meter.ctx = ctx //nolint:fatcontext // of the part, in place of the one before
 	i.meter.deadline = i.meter.deadline.Add(time.Since(s.paused))
 	began, known := threadTime()
 	if known && i.meter.timeout > 0 {
@@ -85,10 +85,7 @@ func (s *Session) Loosen() {
 	if s.loose {
 		return
 	}
-	s.loose = true
-	if s.i.linear != nil {
-		s.i.linear.loosen()
-	}
+	s.loose, s.i.loose = true, true
 	runtime.UnlockOSThread()
 }
 

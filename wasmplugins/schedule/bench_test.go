@@ -34,7 +34,10 @@ func BenchmarkCycle(b *testing.B) {
 	}{
 		{"none", nil},
 		{"small", func(*testing.B) []byte { return byZone(`{"reasons":[{"reason":"zone"}],"normalize":"scale"}`) }},
-		{"go", func(b *testing.B) []byte { return wasmtest.BuildGo(b, "../../examples/plugins/zone-spread") }},
+		{"go", func(b *testing.B) []byte {
+			b.Helper()
+			return wasmtest.BuildGo(b, "../../examples/plugins/zone-spread")
+		}},
 		{"per node", func(*testing.B) []byte { return perNode() }},
 	} {
 		b.Run(bc.name, func(b *testing.B) {

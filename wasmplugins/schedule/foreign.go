@@ -108,7 +108,7 @@ func (p *foreignPlugin) Filter(c *framework.Cycle, nodes []int32, v *framework.V
 	var vetoes []veto
 	err = p.step(cy, func(ctx context.Context, _ *Guest) (engine.Usage, error) {
 		vetoes = vetoes[:0]
-		return cy.Cycle.Filter(ctx, nodes, func(n int32, r framework.Rejection) { vetoes = append(vetoes, veto{n, r}) })
+		return cy.Filter(ctx, nodes, func(n int32, r framework.Rejection) { vetoes = append(vetoes, veto{n, r}) })
 	})
 	if err != nil || cy.over {
 		return err
@@ -126,7 +126,7 @@ func (p *foreignPlugin) PostFilter(c *framework.Cycle, d *framework.Diagnosis) (
 		return "", "", err
 	}
 	err = p.step(cy, func(ctx context.Context, _ *Guest) (u engine.Usage, err error) {
-		node, u, err = cy.Cycle.PostFilter(ctx, d)
+		node, u, err = cy.PostFilter(ctx, d)
 		return u, err
 	})
 	return node, "", err
@@ -139,7 +139,7 @@ func (p *foreignPlugin) PreScore(c *framework.Cycle, nodes []int32) (skip bool, 
 		return true, err
 	}
 	err = p.step(cy, func(ctx context.Context, _ *Guest) (u engine.Usage, err error) {
-		skip, u, err = cy.Cycle.PreScore(ctx, nodes)
+		skip, u, err = cy.PreScore(ctx, nodes)
 		return u, err
 	})
 	return skip || cy.over, err
@@ -148,7 +148,7 @@ func (p *foreignPlugin) PreScore(c *framework.Cycle, nodes []int32) (skip bool, 
 // Score implements framework.ScorePlugin.
 func (p *foreignPlugin) Score(c *framework.Cycle, nodes []int32, scores []int64) error {
 	return p.scores(c, scores, func(ctx context.Context, cy *foreignCycle) (engine.Usage, error) {
-		return cy.Cycle.Score(ctx, nodes, scores)
+		return cy.Score(ctx, nodes, scores)
 	})
 }
 
@@ -175,7 +175,7 @@ func (p *foreignPlugin) scores(c *framework.Cycle, scores []int64, f func(contex
 // placed calls the guest about a pod that has a node. Its refusal is an error,
 // but no failure of the guest.
 func (p *foreignPlugin) placed(ctx context.Context, f func(g *schedwasm.Guest) (engine.Usage, error)) error {
-	var refusal *schedwasm.Refusal
+	var refusal *schedwasm.RefusalError
 	err := p.use(ctx, func(g *Guest) (engine.Usage, error) {
 		if g.foreign == nil {
 			return engine.Usage{}, errReplaced

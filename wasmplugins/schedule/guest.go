@@ -92,7 +92,7 @@ func startNative(ctx context.Context, e *engine.Engine, n *nodes, code *engine.C
 	g.all = slices.ContainsFunc(has, func(p framework.Point) bool {
 		return p == framework.PointFilter || p == framework.PointPreScore || p == framework.PointScore
 	})
-	if _, err := g.with(ctx, nil); err != nil { // finds out what there is to find out
+	if _, err = g.with(ctx, nil); err != nil { // finds out what there is to find out
 		return nil, err
 	}
 	if g.has != nil {
@@ -181,21 +181,15 @@ func (g *native) warm(i *engine.Instance, w *engine.Window, room int) (table, ou
 	if err := abi.CheckVersion(uint32(v)); err != nil {
 		return 0, 0, i.Errorf(engine.BadReply, "%v", err)
 	}
-	if err := g.configure(i); err != nil {
+	if err = g.configure(i); err != nil {
 		return 0, 0, err
 	}
 	if g.has == nil && i.Has(int(fnPoints)) {
-		r, err := i.Call(int(fnPoints))
-		if err != nil {
+		if err = g.listPoints(i); err != nil {
 			return 0, 0, err
 		}
-		b, err := reply(i, r)
-		if err != nil {
-			return 0, 0, err
-		}
-		g.has = append([]string{}, abi.ParsePoints(b)...)
 	}
-	if _, err := i.Call(int(fnAlloc), 16<<10); err != nil { // room for usual pods
+	if _, err = i.Call(int(fnAlloc), 16<<10); err != nil { // room for usual pods
 		return 0, 0, err
 	}
 	if room == 0 {
@@ -214,6 +208,17 @@ func (g *native) warm(i *engine.Instance, w *engine.Window, room int) (table, ou
 	}
 	table = (at + engine.WindowAlign - 1) &^ (engine.WindowAlign - 1)
 	return table, table + uint32(len(w.Bytes())), i.PlaceWindow(table) //nolint:gosec // the size of a table
+}
+
+// listPoints asks the guest which points it serves.
+func (g *native) listPoints(i *engine.Instance) error {
+	r, err := i.Call(int(fnPoints))
+	if err != nil {
+		return err
+	}
+	b, err := reply(i, r)
+	g.has = append([]string{}, abi.ParsePoints(b)...)
+	return err
 }
 
 func (g *native) configure(i *engine.Instance) error {

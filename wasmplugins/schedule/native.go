@@ -22,7 +22,6 @@ type nativePlugin struct {
 type cycle struct {
 	session *engine.Session
 	prog    *program
-	guest   *Guest
 	reply   *abi.PrepareReply
 	// over says that the guest has failed and is left out.
 	over bool
@@ -36,11 +35,11 @@ type cycle struct {
 }
 
 // EndCycle implements framework.Ender.
-func (c *cycle) EndCycle(bool) {
-	if c.session != nil {
-		c.session.End()
+func (cy *cycle) EndCycle(bool) {
+	if cy.session != nil {
+		cy.session.End()
 	}
-	c.session, c.prog, c.guest, c.reply, c.over, c.err = nil, nil, nil, nil, false, nil
+	cy.session, cy.prog, cy.reply, cy.over, cy.err = nil, nil, nil, false, nil
 }
 
 // begin returns the attempt of the guest; at its first call it hands over the
@@ -88,7 +87,7 @@ func (p *nativePlugin) open(ctx context.Context, cy *cycle, c *framework.Cycle, 
 	if err != nil {
 		return engine.Usage{}, err
 	}
-	cy.session, cy.prog, cy.guest = s, prog, g
+	cy.session, cy.prog = s, prog
 	return s.Run(ctx, func(i *engine.Instance) error {
 		if cy.reply, err = cy.prepare(i, schedulerName(c.Pod.Pod), pod); err != nil || !g.native.all {
 			return err
@@ -160,7 +159,7 @@ func (p *nativePlugin) Filter(c *framework.Cycle, list []int32, v *framework.Ver
 			for _, n := range list {
 				out[n] = 0
 			}
-			if err := call(i, fnFilter, uint64(cy.prog.out), p.count()); err != nil {
+			if err = call(i, fnFilter, uint64(cy.prog.out), p.count()); err != nil {
 				return err
 			}
 			if out, err = cy.answers(i, p.count()); err != nil {
@@ -185,15 +184,15 @@ func (cy *cycle) vetoes(i *engine.Instance, s *framework.Snapshot, list []int32,
 	reasons := cy.reply.Reasons
 	most := byte(len(reasons)) //nolint:gosec // at most MaxReasons
 	clear(cy.codes[:len(reasons)+1])
-	any := byte(0)
+	all := byte(0)
 	for _, n := range list {
 		code := out[n]
 		if code > most {
 			return i.Errorf(engine.BadReply, "%s answered %d for node %q, but there are %d reasons", abi.ExportFilter, code, s.Name(n), most)
 		}
-		any |= code
+		all |= code
 	}
-	if any == 0 {
+	if all == 0 {
 		return nil
 	}
 	for _, n := range list {
@@ -220,22 +219,26 @@ func (p *nativePlugin) PreScore(c *framework.Cycle, list []int32) (skip bool, er
 		return false, nil
 	}
 	err = p.step(cy, func(ctx context.Context, _ *Guest) (engine.Usage, error) {
-		return cy.session.Run(ctx, func(i *engine.Instance) error {
-			if !i.Has(int(fnPreScore)) {
-				return nil // the module was replaced by one without
-			}
-			if err := cy.feasible(i, p.count(), list); err != nil {
-				return err
-			}
-			r, err := i.Call(int(fnPreScore), uint64(cy.prog.out), p.count())
-			if err == nil && uint32(r) > 1 {
-				err = i.Errorf(engine.BadReply, "%s returned %d", abi.ExportPreScore, int32(uint32(r))) //nolint:gosec // as the guest means it
-			}
-			skip = uint32(r) == 1
+		return cy.session.Run(ctx, func(i *engine.Instance) (err error) {
+			skip, err = cy.preScore(i, p.count(), list)
 			return err
 		})
 	})
 	return skip || cy.over, err
+}
+
+func (cy *cycle) preScore(i *engine.Instance, n uint64, list []int32) (skip bool, err error) {
+	if !i.Has(int(fnPreScore)) {
+		return false, nil // the module was replaced by one without
+	}
+	if err = cy.feasible(i, n, list); err != nil {
+		return false, err
+	}
+	r, err := i.Call(int(fnPreScore), uint64(cy.prog.out), n)
+	if err == nil && uint32(r) > 1 {
+		err = i.Errorf(engine.BadReply, "%s returned %d", abi.ExportPreScore, int32(uint32(r))) //nolint:gosec // as the guest means it
+	}
+	return uint32(r) == 1, err
 }
 
 // feasible tells the guest which nodes are left.

@@ -40,17 +40,17 @@ func (p *nativePlugin) ask(ctx context.Context, f function, pod *corev1.Pod, in 
 		if answered = g.native.exports(f); !answered {
 			return engine.Usage{}, nil
 		}
-		prog, err := g.native.with(ctx, nil)
-		if err != nil {
-			return engine.Usage{}, err
+		prog, startErr := g.native.with(ctx, nil)
+		if startErr != nil {
+			return engine.Usage{}, startErr
 		}
 		return prog.Do(ctx, engine.Call{Seed: string(pod.UID)}, func(i *engine.Instance) error {
-			b, err := exchange(i, f, in)
-			if err != nil {
-				return err
+			b, exchangeErr := exchange(i, f, in)
+			if exchangeErr != nil {
+				return exchangeErr
 			}
-			if err := take(b); err != nil {
-				return i.Errorf(engine.BadReply, "%s: %v", functions[f].name, err)
+			if takeErr := take(b); takeErr != nil {
+				return i.Errorf(engine.BadReply, "%s: %v", functions[f].name, takeErr)
 			}
 			return nil
 		})
@@ -109,9 +109,9 @@ func (p *nativePlugin) PostFilter(c *framework.Cycle, d *framework.Diagnosis) (n
 		return "", "", err
 	}
 	_, err = p.ask(context.Background(), fnPostFilter, c.Pod.Pod, in, func(b []byte) error {
-		r, err := abi.ParsePostFilterReply(b)
-		if err != nil {
-			return err
+		r, replyErr := abi.ParsePostFilterReply(b)
+		if replyErr != nil {
+			return replyErr
 		}
 		if _, ok := c.Snapshot.Index(r.Node); !ok && r.Node != "" {
 			return fmt.Errorf("there is no node %q", r.Node)

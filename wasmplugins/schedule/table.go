@@ -91,7 +91,7 @@ func (t *table) update(s *framework.Snapshot) error {
 		if generation == r.generation && generation != 0 {
 			continue
 		}
-		info := s.Node(int32(i)) //nolint:gosec // an index of the snapshot
+		info := s.Node(int32(i))
 		if info.Node == nil && r.node == nil && generation == 0 {
 			continue
 		}

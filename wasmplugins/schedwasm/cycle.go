@@ -101,6 +101,9 @@ func (c *Cycle) ask(i *engine.Instance, f int) (uint64, error) {
 	return i.Call(f)
 }
 
+// low is the low half of a result.
+func low(r uint64) uint32 { return uint32(r) } //nolint:gosec // the half
+
 // A status is how a function has ended.
 type status struct {
 	code   uint32
@@ -138,7 +141,7 @@ func (c *Cycle) PreFilter(ctx context.Context) (framework.Decision, engine.Usage
 	if err != nil {
 		return d, u, err
 	}
-	s := status{uint32(r), c.reason}
+	s := status{low(r), c.reason}
 	d.Skip = s.code == codeSkip
 	d.Rejection, err = c.rejection(fnPreFilter, s)
 	if c.restricts && c.snapshot != nil {
@@ -164,7 +167,7 @@ func (c *Cycle) Filter(ctx context.Context, nodes []int32, veto func(node int32,
 			if err != nil {
 				return err
 			}
-			rejection, err := c.rejection(fnFilter, status{uint32(r), c.reason})
+			rejection, err := c.rejection(fnFilter, status{low(r), c.reason})
 			if err != nil {
 				return err
 			}
@@ -205,7 +208,7 @@ func (c *Cycle) PostFilter(ctx context.Context, d *framework.Diagnosis) (node st
 	if err != nil {
 		return "", sum, err
 	}
-	switch code := uint32(r); code {
+	switch code := low(r); code {
 	case codeSuccess:
 		if _, ok := c.snapshot.Index(c.nominated); !ok && c.nominated != "" {
 			return "", sum, c.errorf("postfilter nominated %q, which is no node", c.nominated)
@@ -227,10 +230,10 @@ func (c *Cycle) PreScore(ctx context.Context, nodes []int32) (skip bool, u engin
 	}
 	c.filtered = nodes
 	r, u, err := c.call(ctx, fnPreScore)
-	if err != nil || uint32(r) == codeSkip {
+	if err != nil || low(r) == codeSkip {
 		return true, u, err
 	}
-	return false, u, c.passes(fnPreScore, uint32(r))
+	return false, u, c.passes(fnPreScore, low(r))
 }
 
 // passes returns an error for every status but success.
@@ -252,7 +255,7 @@ func (c *Cycle) Score(ctx context.Context, nodes []int32, scores []int64) (engin
 			c.node = c.snapshot.Name(n)
 			r, err := c.ask(i, fnScore)
 			if err == nil {
-				err = c.passes(fnScore, uint32(r))
+				err = c.passes(fnScore, low(r))
 			}
 			if err != nil {
 				return err
@@ -278,7 +281,7 @@ func (c *Cycle) Normalize(ctx context.Context, nodes []int32, scores []int64) (e
 	}
 	r, u, err := c.call(ctx, fnNormalize)
 	if err == nil {
-		err = c.passes(fnNormalize, uint32(r))
+		err = c.passes(fnNormalize, low(r))
 	}
 	if err != nil {
 		return u, err
@@ -326,27 +329,27 @@ func (g *Guest) placed(ctx context.Context, f int, pod *corev1.Pod, node string,
 	return r, reason, sum, err
 }
 
-// A Refusal is what a guest says to a pod that it does not let pass.
-type Refusal struct{ Reason string }
+// A RefusalError is what a guest says to a pod that it does not let pass.
+type RefusalError struct{ Reason string }
 
-func (r *Refusal) Error() string { return r.Reason }
+func (r *RefusalError) Error() string { return r.Reason }
 
-// judge returns the error for a status: nil, a *Refusal or an *engine.Error.
+// judge returns the error for a status: nil, a *RefusalError or an *engine.Error.
 func (g *Guest) judge(f int, code uint32, reason string) error {
 	c := &Cycle{g: g}
 	r, err := c.rejection(f, status{code, reason})
 	if err == nil && r != nil {
-		err = &Refusal{r.Reasons[0]}
+		err = &RefusalError{r.Reasons[0]}
 	}
 	return err
 }
 
-// Reserve calls the guest's, if it has one. The error may be a *Refusal.
+// Reserve calls the guest's, if it has one. The error may be a *RefusalError.
 func (g *Guest) Reserve(ctx context.Context, pod *corev1.Pod, node string) (engine.Usage, error) {
 	return g.simple(ctx, fnReserve, pod, node)
 }
 
-// PreBind calls the guest's. The error may be a *Refusal.
+// PreBind calls the guest's. The error may be a *RefusalError.
 func (g *Guest) PreBind(ctx context.Context, pod *corev1.Pod, node string) (engine.Usage, error) {
 	return g.simple(ctx, fnPreBind, pod, node)
 }
@@ -357,7 +360,7 @@ func (g *Guest) simple(ctx context.Context, f int, pod *corev1.Pod, node string)
 	}
 	r, reason, u, err := g.placed(ctx, f, pod, node, false)
 	if err == nil {
-		err = g.judge(f, uint32(r), reason)
+		err = g.judge(f, low(r), reason)
 	}
 	return u, err
 }
@@ -395,10 +398,10 @@ func (g *Guest) Bind(ctx context.Context, pod *corev1.Pod, node string) (done bo
 		return false, u, nil
 	}
 	r, reason, u, err := g.placed(ctx, fnBind, pod, node, false)
-	if err != nil || uint32(r) == codeSkip {
+	if err != nil || low(r) == codeSkip {
 		return false, u, err
 	}
-	return true, u, g.judge(fnBind, uint32(r), reason)
+	return true, u, g.judge(fnBind, low(r), reason)
 }
 
 // Permit calls the guest's. If wait is not 0, the pod is to wait for so long;
@@ -411,9 +414,9 @@ func (g *Guest) Permit(ctx context.Context, pod *corev1.Pod, node string) (wait 
 	if err != nil {
 		return 0, u, err
 	}
-	code := uint32(r >> 32) //nolint:gosec // the halves
+	code := uint32(r >> 32)
 	if code == codeWait {
-		return max(time.Duration(uint32(r))*time.Millisecond, time.Millisecond), u, nil
+		return max(time.Duration(low(r))*time.Millisecond, time.Millisecond), u, nil
 	}
 	return 0, u, g.judge(fnPermit, code, reason)
 }

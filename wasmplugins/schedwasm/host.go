@@ -78,8 +78,8 @@ func fetchOf(module, name string, get func(*engine.Instance, *Cycle, string) []b
 // fill writes b if it fits, and returns its length.
 func fill(i *engine.Instance, b []byte, ptr, limit uint64) uint64 {
 	i.Charge(10 + int64(len(b))>>6)
-	if len(b) > 0 && uint64(len(b)) <= uint64(uint32(limit)) && !i.Write(uint32(ptr), b) {
-		i.Stop(engine.Trapped, "gave a buffer of %d bytes at %#x, which is outside its memory", uint32(limit), uint32(ptr))
+	if len(b) > 0 && uint64(len(b)) <= uint64(low(limit)) && !i.Write(low(ptr), b) {
+		i.Stop(engine.Trapped, "gave a buffer of %d bytes at %#x, which is outside its memory", low(limit), low(ptr))
 	}
 	return uint64(len(b))
 }
@@ -258,7 +258,7 @@ const (
 
 func logImports() []engine.Import {
 	level := func(severity uint64) engine.Level {
-		switch uint32(severity) {
+		switch low(severity) {
 		case 0:
 			return engine.Notice
 		case severityWarning:
