@@ -15,7 +15,7 @@ import (
 
 func benchCommand() *cobra.Command {
 	var during time.Duration
-	var phase, settings string
+	var in recordings
 	c := &cobra.Command{
 		Use:   "bench FILE CASES...",
 		Short: "Measure a plugin on cases or recorded requests",
@@ -26,7 +26,7 @@ measured request by request.`,
 		Example: "  proa plugin bench my-policy.wasm my-policy/cases.yaml --for 5s",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			cases, err := readAll(args[1:], phase, settings)
+			cases, err := in.readAll(c.Context(), args[1:])
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ measured request by request.`,
 		},
 	}
 	c.Flags().DurationVar(&during, "for", time.Second, "time to spend on each case")
-	recordingFlags(c, &phase, &settings)
+	in.flags(c)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/proa-project/proa/wasmplugins/abi"
+	"github.com/proa-project/proa/wasmplugins/engine"
 )
 
 // A testCase is a document of a file of cases, or a line of a recording.
@@ -27,6 +28,8 @@ type testCase struct {
 	// Nodes are those of the point schedule; its request is the pod.
 	Nodes []json.RawMessage `json:"nodes,omitempty"`
 	Want  want              `json:"want"`
+
+	limits engine.Limits
 }
 
 // want is what the answer must have; what is not set may be anything.

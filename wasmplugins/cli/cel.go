@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,16 +11,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/proa-project/proa/api"
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
-	"github.com/proa-project/proa/httpapi/admission"
 	"github.com/proa-project/proa/httpapi/admission/celpolicy"
 	"github.com/proa-project/proa/httpapi/admission/policy"
-	"github.com/proa-project/proa/httpapi/request"
 	"github.com/proa-project/proa/wasmplugins/abi"
 )
 
@@ -89,44 +83,15 @@ func celPolicy(text []byte) (*admissionregistrationv1.ValidatingAdmissionPolicy,
 }
 
 func (c *celContender) Prepare(r *abi.AdmissionRequest) (func(context.Context) (outcome, error), error) {
-	row := api.ByGVR(r.ResourceGroup, r.ResourceVersion, r.Resource)
-	if row == nil {
-		row = &api.Resource{Group: r.ResourceGroup, Version: r.ResourceVersion, Plural: r.Resource, Kind: r.Kind, Namespaced: r.Namespace != ""}
-	}
-	extra := r.Extra
-	ask := admission.Request{
-		UID: r.UID, Operation: admission.Operation(r.Operation), Resource: row, Subresource: r.SubResource, Namespace: r.Namespace, Name: r.Name,
-		User: &request.User{Name: r.Username, UID: r.UserUID, Groups: r.Groups, Extra: extra}, DryRun: r.DryRun,
-	}
-	var err error
-	if ask.Object, err = decode(row, r.Object); err != nil {
-		return nil, err
-	}
-	if ask.OldObject, err = decode(row, r.OldObject); err != nil {
+	ask, err := writeOf(r)
+	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (outcome, error) {
-		again := ask
+		again := *ask
 		in := &policy.Input{Request: &again, Phase: pluginsv1.PhaseValidate, Object: r.Object, OldObject: r.OldObject, Deadline: time.Now().Add(10 * time.Second)}
 		return c.judge(ctx, in)
 	}, nil
-}
-
-// decode decodes an object of a row; nil stays nil.
-func decode(row *api.Resource, text []byte) (runtime.Object, error) {
-	if len(text) == 0 {
-		return nil, nil
-	}
-	if row.New == nil {
-		u := &unstructured.Unstructured{}
-		return u, json.Unmarshal(text, &u.Object)
-	}
-	obj := row.New()
-	if err := json.Unmarshal(text, obj); err != nil {
-		return nil, err
-	}
-	obj.GetObjectKind().SetGroupVersionKind(row.GVK())
-	return obj, nil
 }
 
 func (c *celContender) judge(ctx context.Context, in *policy.Input) (outcome, error) {

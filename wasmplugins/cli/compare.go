@@ -23,7 +23,8 @@ type contender interface {
 }
 
 func compareCommand() *cobra.Command {
-	var phase, settings, module, cel string
+	var in recordings
+	var module, cel string
 	var during time.Duration
 	var show int
 	hook := webhookConfig{}
@@ -40,7 +41,7 @@ costs is not in the CPU, only what asking it does.`,
 		Example: "  proa plugin compare recorded.jsonl --module p.wasm --cel policy.yaml --webhook https://127.0.0.1:8443/validate --insecure",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			cases, err := readRecordings(args, phase, settings)
+			cases, err := in.read(c.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -79,7 +80,7 @@ costs is not in the CPU, only what asking it does.`,
 			return compare(c.Context(), c.OutOrStdout(), names, all, cases, during, show)
 		},
 	}
-	recordingFlags(c, &phase, &settings)
+	in.flags(c)
 	c.Flags().StringVar(&module, "module", "", "file of a module")
 	c.Flags().StringVar(&cel, "cel", "", "file of a ValidatingAdmissionPolicy or an expression")
 	hook.flags(c)
@@ -180,7 +181,7 @@ func newModuleContender(ctx context.Context, file string, like *testCase) (conte
 	if err != nil {
 		return nil, err
 	}
-	j, err := startJudge(ctx, e, code, native.Config{Name: "module", Settings: like.Settings, Instances: 1})
+	j, err := startJudge(ctx, e, code, native.Config{Name: "module", Settings: like.Settings, Limits: like.limits, Instances: 1})
 	if err != nil {
 		code.Close()
 		_ = e.Close() // frees memory only

@@ -32,7 +32,7 @@ func TestDocumentation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		joined := strings.ReplaceAll(strings.ReplaceAll(string(text), "\\\n", " "), "--cel\n", "--cel ")
+		joined := strings.NewReplacer("\\\n", " ", "--module\n", "--module ").Replace(string(text))
 		for _, m := range command.FindAllStringSubmatch(joined, -1) {
 			c, _, err := cli.Command().Find([]string{m[1]})
 			if err != nil {

@@ -46,7 +46,7 @@ func startJudge(ctx context.Context, e *engine.Engine, code *engine.Code, c nati
 
 // config is how a case's guest is run.
 func (c *testCase) config(out *bytes.Buffer) native.Config {
-	nc := native.Config{Name: c.Name, Settings: c.Settings, Instances: 1, Export: exportOf(c.Point), Capability: capability(c.Host)}
+	nc := native.Config{Name: c.Name, Settings: c.Settings, Limits: c.limits, Instances: 1, Export: exportOf(c.Point), Capability: capability(c.Host)}
 	if out != nil {
 		nc.Log = func(_ engine.Level, line []byte) { out.Write(line) }
 	}

@@ -23,7 +23,8 @@ const (
 )
 
 func replayCommand() *cobra.Command {
-	var phase, settings, against string
+	var in recordings
+	var against string
 	var show int
 	var server serverReplay
 	c := &cobra.Command{
@@ -39,7 +40,8 @@ answer differently is listed.
 With --server the argument is the name of an AdmissionPlugin, in whatever mode:
 the server goes over the requests that it has recorded, with a PolicyScan, and
 its PolicyReport is printed.`,
-		Example: `  proa plugin replay my-policy.wasm recorded.jsonl --settings settings.yaml
+		Example: `  kubectl get --raw /proa/v1/recorded-requests > recorded.jsonl
+  proa plugin replay my-policy.wasm recorded.jsonl --plugin my-policy/plugin.yaml
   proa plugin replay v2.wasm recorded.jsonl --against v1.wasm
   proa plugin replay --server require-team --candidate`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -55,7 +57,7 @@ its PolicyReport is printed.`,
 			if server.on {
 				return server.run(c.Context(), c.OutOrStdout(), args[0], show)
 			}
-			cases, err := readRecordings(args[1:], phase, settings)
+			cases, err := in.read(c.Context(), args[1:])
 			if err != nil {
 				return err
 			}
@@ -75,7 +77,7 @@ its PolicyReport is printed.`,
 			return nil
 		},
 	}
-	recordingFlags(c, &phase, &settings)
+	in.flags(c)
 	c.Flags().StringVar(&against, "against", "", "another version of the module")
 	c.Flags().IntVar(&show, "show", 20, "how many requests to list")
 	server.flags(c)

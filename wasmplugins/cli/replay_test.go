@@ -17,10 +17,22 @@ func TestReplay(t *testing.T) {
 	labels := writeFile(t, "v1.wasm", Search(`{"team":`)) // refuses without the label
 	patch := writeFile(t, "v2.wasm", Fixed(`{"allowed":true,"patch":[{"op":"add","path":"/metadata/labels","value":{"team":"a"}}]}`))
 	broken := writeFile(t, "v3.wasm", Fixed(`{"allowed":true,"patch":[{"op":"remove","path":"/none"}]}`))
+	plugin := writeFile(t, "plugin.yaml", []byte(`
+apiVersion: plugins.proa.io/v1
+kind: AdmissionPlugin
+metadata: {name: p}
+spec:
+  module: p
+  phases: [Validate]
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: ["*"], resources: [pods]}]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}
+  limits: {fuel: 1}
+`))
 	for _, tc := range []struct {
 		args []string
 		want []string
 	}{
+		{[]string{labels, file, "--plugin", plugin}, []string{"pass     0", "fail     0", "error    1", "FuelExhausted"}},
 		{[]string{labels, file}, []string{"pass     1", "fail     1", "UPDATE pods shop/b\n    fail: not found"}},
 		{[]string{patch, file}, []string{"pass     1", "changed  1", `changed: {"metadata":{"labels":{"team":"a"}}}`}},
 		{[]string{broken, file}, []string{"error    2", "the patch cannot be applied"}},
@@ -39,7 +51,7 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range [][]string{{labels}, {labels, file, "--phase", "x"}, {labels, "none"}, {labels, file, "--settings", "none"}, {"--server", "a", "b"}} {
+	for _, args := range [][]string{{labels}, {labels, file, "--phase", "x"}, {labels, "none"}, {labels, file, "--settings", "none"}, {labels, file, "--plugin", "none"}, {labels, file, "--plugin", writeFile(t, "p", []byte("kind: Pod"))}, {"--server", "a", "b"}} {
 		if out, err := run(t, append([]string{"replay"}, args...)...); err == nil {
 			t.Errorf("%v is taken\n%s", args, out)
 		}

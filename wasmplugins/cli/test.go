@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +47,7 @@ JSON object on each line, an AdmissionRequest of admission.k8s.io/v1. A plugin
 passes if it answers each, whatever the answer is; see "proa plugin replay".`
 
 func testCommand() *cobra.Command {
-	var phase, settings string
+	var in recordings
 	c := &cobra.Command{
 		Use:     "test FILE CASES...",
 		Short:   "Run a plugin on cases with expected answers, or on recorded requests",
@@ -57,7 +55,7 @@ func testCommand() *cobra.Command {
 		Example: "  proa plugin test my-policy.wasm my-policy/cases.yaml\n  proa plugin test my-policy.wasm recorded.jsonl --phase validate",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			cases, err := readAll(args[1:], phase, settings)
+			cases, err := in.readAll(c.Context(), args[1:])
 			if err != nil {
 				return err
 			}
@@ -88,58 +86,8 @@ func testCommand() *cobra.Command {
 			return nil
 		},
 	}
-	recordingFlags(c, &phase, &settings)
+	in.flags(c)
 	return c
-}
-
-// recordingFlags are those that recordings need.
-func recordingFlags(c *cobra.Command, phase, settings *string) {
-	c.Flags().StringVar(phase, "phase", abi.PhaseMutate, "recorded requests: mutate, in which the plugin may refuse and change, or validate")
-	c.Flags().StringVar(settings, "settings", "", "recorded requests: a YAML or JSON file with the settings")
-}
-
-// readAll reads files of cases, and recordings, whose names end in .jsonl.
-func readAll(files []string, phase, settings string) ([]testCase, error) {
-	return read(files, phase, settings, func(file string) bool { return filepath.Ext(file) == ".jsonl" })
-}
-
-// readRecordings reads recordings, whatever their names are.
-func readRecordings(files []string, phase, settings string) ([]testCase, error) {
-	return read(files, phase, settings, func(string) bool { return true })
-}
-
-func read(files []string, phase, settings string, recording func(file string) bool) ([]testCase, error) {
-	if phase != abi.PhaseMutate && phase != abi.PhaseValidate {
-		return nil, fmt.Errorf("phase %q: it must be mutate or validate", phase)
-	}
-	s, err := readSettings(settings)
-	if err != nil {
-		return nil, err
-	}
-	var all []testCase
-	for _, file := range files {
-		f, err := os.Open(file) // the user's file
-		if err != nil {
-			return nil, err
-		}
-		var cases []testCase
-		if recording(file) {
-			cases, err = readRecording(f, phase)
-		} else {
-			cases, err = readDocuments(f)
-		}
-		_ = f.Close() // was only read
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for i := range cases {
-			if cases[i].Settings == nil {
-				cases[i].Settings = s
-			}
-		}
-		all = append(all, cases...)
-	}
-	return all, nil
 }
 
 // run calls the plugin and returns what is not as wanted.
