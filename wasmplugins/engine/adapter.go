@@ -31,11 +31,8 @@ func (i *Instance) CString(ptr uint32, most int) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	n := bytes.IndexByte(b, 0)
-	if n < 0 {
-		return nil, false
-	}
-	return b[:n], true
+	text, _, found := bytes.Cut(b, []byte{0})
+	return text, found
 }
 
 // Print adds a line to the guest's output.

@@ -132,9 +132,9 @@ func TestAdapter(t *testing.T) {
 	m.Data(8, []byte("text\x00more"))
 	m.Func("run", nil, []byte{I32}, nil, Call(f), Const32(1))
 	var lines []string
-	try := func(i *engine.Instance) {}
+	try := func(*engine.Instance) {}
 	p := start(t, e, m.Bytes(), engine.ProgramConfig{
-		Name: "a", Exports: []string{"run"}, Log: func(l engine.Level, b []byte) { lines = append(lines, string(b)) },
+		Name: "a", Exports: []string{"run"}, Log: func(_ engine.Level, b []byte) { lines = append(lines, string(b)) },
 		Imports: []engine.Import{{Module: "env", Name: "f", Call: func(i *engine.Instance, _ []uint64) { try(i) }}},
 		Capability: func(_ context.Context, op string, req []byte) ([]byte, error) {
 			if op == "bad" {

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // streams are what a guest that is a command has of its caller.
@@ -15,7 +16,7 @@ type streams struct {
 
 func (s *streams) begin(c Call) {
 	s.args, s.limit = c.Args, c.Stdout
-	s.in = c.Stdin[:len(c.Stdin):len(c.Stdin)]
+	s.in = slices.Clip(c.Stdin)
 	if s.kept = s.kept[:0]; cap(s.kept) > 64<<10 {
 		s.kept = nil
 	}

@@ -54,6 +54,9 @@ func try(t testing.TB, wasm []byte, c kubewarden.Config) (*kubewarden.Plugin, er
 	if c.Name == "" {
 		c.Name = "p"
 	}
+	if c.Limits.Timeout == 0 {
+		c.Limits.Timeout = time.Minute // the race detector is slow
+	}
 	return kubewarden.Start(context.Background(), e, code, c)
 }
 
@@ -106,9 +109,13 @@ const (
 var built sync.Map
 
 // waPC and wasi build the policies of testdata that are written in Go.
-func waPC(t testing.TB) []byte { return goPolicy(t, "wapc", "c-shared", mutating) }
+func waPC(t testing.TB) []byte {
+	t.Helper()
+	return goPolicy(t, "wapc", "c-shared", mutating)
+}
 
 func wasi(t testing.TB) []byte {
+	t.Helper()
 	return goPolicy(t, "wasi", "default", `{"executionMode":"wasi",`+mutating[1:])
 }
 

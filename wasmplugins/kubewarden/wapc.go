@@ -70,7 +70,7 @@ func (p *Plugin) warm(i *engine.Instance) error {
 		return err
 	}
 	var version string
-	if err := json.Unmarshal(b, &version); err != nil || version != protocol {
+	if json.Unmarshal(b, &version) != nil || version != protocol {
 		return i.Errorf(engine.BadReply, "the policy's protocol version is %.100s, wanted is %q", b, protocol)
 	}
 	if b, err = guestCall(i, opValidateSettings, p.settings); err != nil {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash"
+	"maps"
 	"net/url"
 	"regexp"
 	"strings"
@@ -67,9 +68,7 @@ func encodingBuiltins() map[string]builtin {
 			return o.sort()
 		},
 	}
-	for name, b := range documentBuiltins() {
-		out[name] = b
-	}
+	maps.Copy(out, documentBuiltins())
 	return out
 }
 
@@ -155,7 +154,7 @@ func depth(v any) int {
 
 // anchors and aliases are parts of a YAML document to refer to, and what refers
 // to them.
-var ( //nolint:gochecknoglobals // constants in all but name
+var (
 	anchors = regexp.MustCompile(`(?:^|[\s\[{,:-])&\S`)
 	aliases = regexp.MustCompile(`(?:^|[\s\[{,:-])\*\S`)
 )

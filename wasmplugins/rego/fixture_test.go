@@ -57,7 +57,7 @@ func opa(t testing.TB, j job) answer {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.opac == "" {
-		dir, err := os.MkdirTemp("", "proa-opac-")
+		dir, err := os.MkdirTemp("", "proa-opac-") //nolint:usetesting // for all tests
 		if err != nil {
 			t.Fatal(err)
 		}

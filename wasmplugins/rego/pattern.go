@@ -51,41 +51,46 @@ func patternBuiltins() map[string]builtin {
 			}
 			return c.pattern(pattern, c.text(1)).MatchString(c.text(1))
 		},
-		"glob.match": func(c *call) any {
-			delimiters := "."
-			switch v := c.arg(1).(type) {
-			case nil:
-				delimiters = ""
-			case []any:
-				if len(v) > 0 {
-					delimiters = ""
-				}
-				for _, d := range c.texts(1)[:min(len(v), longestPattern)] {
-					if utf8.RuneCountInString(d) != 1 {
-						none()
-					}
-					delimiters += d
-				}
-			default:
-				none()
-			}
-			pattern, ok := glob(c.text(0), delimiters)
-			if !ok {
-				none()
-			}
-			return c.pattern(pattern, c.text(2)).MatchString(c.text(2))
-		},
-		"glob.quote_meta": func(c *call) any {
-			var b strings.Builder
-			for _, r := range c.text(0) {
-				if strings.ContainsRune(`*?\[]{}`, r) {
-					b.WriteByte('\\')
-				}
-				b.WriteRune(r)
-			}
-			return b.String()
-		},
+		"glob.match":      globMatch,
+		"glob.quote_meta": globQuote,
 	}
+}
+
+// globMatch has as delimiters a dot if there are none, and none for null.
+func globMatch(c *call) any {
+	delimiters := "."
+	switch v := c.arg(1).(type) {
+	case nil:
+		delimiters = ""
+	case []any:
+		if len(v) > 0 {
+			delimiters = ""
+		}
+		for _, d := range c.texts(1)[:min(len(v), longestPattern)] {
+			if utf8.RuneCountInString(d) != 1 {
+				none()
+			}
+			delimiters += d
+		}
+	default:
+		none()
+	}
+	pattern, ok := glob(c.text(0), delimiters)
+	if !ok {
+		none()
+	}
+	return c.pattern(pattern, c.text(2)).MatchString(c.text(2))
+}
+
+func globQuote(c *call) any {
+	var b strings.Builder
+	for _, r := range c.text(0) {
+		if strings.ContainsRune(`*?\[]{}`, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 const (

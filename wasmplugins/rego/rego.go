@@ -32,6 +32,7 @@ type Plugin struct {
 	settings []byte
 	metadata *abi.KubewardenMetadata // nil if the module has none
 	mode     string
+	memory   int64 // the limit, or less
 
 	// What the first instance said of the policy; all are alike.
 	started  bool
@@ -48,7 +49,10 @@ func Start(ctx context.Context, e *engine.Engine, code *engine.Code, c Config) (
 	if !bytes.HasPrefix(bytes.TrimSpace(c.Settings), []byte("{")) {
 		return nil, fmt.Errorf("%w: a Rego policy wants an object", abi.ErrSettings)
 	}
-	p := &Plugin{settings: c.Settings}
+	p := &Plugin{settings: c.Settings, memory: c.Limits.Memory}
+	if p.memory == 0 {
+		p.memory = 4 << 20 // little enough for the engine's default
+	}
 	if section, ok := code.Sections[abi.KubewardenSection]; ok {
 		var err error
 		if p.metadata, err = abi.ParseKubewardenMetadata(section); err != nil {

@@ -120,7 +120,7 @@ func parseResponse(b []byte, phase string, mayMutate bool) (*abi.AdmissionReply,
 	case w.Response != nil:
 		return w.Response.reply(phase, mayMutate)
 	case w.Allowed != nil:
-		return w.response.reply(phase, mayMutate)
+		return w.reply(phase, mayMutate)
 	case bytes.HasPrefix(w.Deny, []byte("[")):
 		r, err := reasons(w.Deny)
 		if err == nil && w.Allow != nil && !*w.Allow {
@@ -145,7 +145,7 @@ func (w *response) reply(phase string, mayMutate bool) (*abi.AdmissionReply, err
 		r.Message, r.Reason = r.Reason, ""
 	}
 	if w.Status.Code >= 400 && w.Status.Code <= 599 {
-		r.Code = int32(w.Status.Code) //nolint:gosec // checked
+		r.Code = int32(w.Status.Code)
 	}
 	if len(w.Patch) == 0 || !r.Allowed {
 		return r, nil

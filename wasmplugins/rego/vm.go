@@ -24,6 +24,7 @@ const (
 	fnValueParse
 	fnValueDump
 	fnHeapGet
+	fnHeapSet
 	fnEval // all at once, since 1.2
 	fnSlowEval
 	fnContextNew
@@ -37,7 +38,7 @@ const (
 // with a version.
 func exports() []string {
 	return []string{
-		"opa_malloc", "opa_json_parse", "opa_json_dump", "builtins", "?entrypoints", "?opa_free", "?opa_value_parse", "?opa_value_dump", "?opa_heap_ptr_get",
+		"opa_malloc", "opa_json_parse", "opa_json_dump", "builtins", "?entrypoints", "?opa_free", "?opa_value_parse", "?opa_value_dump", "?opa_heap_ptr_get", "?opa_heap_ptr_set",
 		"?opa_eval", "?eval", "?opa_eval_ctx_new", "?opa_eval_ctx_set_input", "?opa_eval_ctx_set_data", "?opa_eval_ctx_set_entrypoint", "?opa_eval_ctx_get_result",
 	}
 }
@@ -88,7 +89,7 @@ func (p *Plugin) warm(i *engine.Instance) error {
 		}
 	}
 	if p.mode != abi.ModeOPA || len(p.kinds()) > 0 {
-		return nil // without data, or they come with each request
+		return p.room(i) // without data, or they come with each request
 	}
 	data, err := parse(i, p.settings)
 	if err != nil {
@@ -100,7 +101,25 @@ func (p *Plugin) warm(i *engine.Instance) error {
 	if !p.started {
 		p.data = data
 	}
-	return nil
+	return p.room(i)
+}
+
+// room lets the memory grow before the snapshot, as far as usual requests need:
+// an instance whose memory grows must be replaced.
+func (p *Plugin) room(i *engine.Instance) error {
+	const most = 1 << 20
+	if !i.Has(fnHeapGet) || !i.Has(fnHeapSet) {
+		return nil
+	}
+	heap, err := i.Call(fnHeapGet)
+	if err != nil {
+		return err
+	}
+	if _, err := i.Call(fnMalloc, uint64(min(p.memory/4, most))); err != nil {
+		return err
+	}
+	_, err = i.Call(fnHeapSet, heap)
+	return err
 }
 
 // learn asks the first instance what the policy needs, and what it is.
