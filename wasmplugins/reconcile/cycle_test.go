@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/informers"
 )
 
@@ -69,4 +72,40 @@ func TestSpoiledNote(t *testing.T) {
 	if again, err := w.next(next); again != nil || err != nil {
 		t.Errorf("it is not settled: %v, %v", again, err)
 	}
+}
+
+// FuzzAnswer checks what holds for every reply that is accepted.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"objects":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"}},"data":{"a":null}}],"status":{"a":1}}`))
+	f.Add([]byte(`{"objects":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop"}},{"apiVersion":"v1","kind":"ConfigMap","metadata":7}]}`))
+	f.Add([]byte(`{"objects":[null,[],{}]}`))
+	row := func(plural, kind string) *api.Resource {
+		return &api.Resource{Version: "v1", Kind: kind, Plural: plural, Namespaced: true}
+	}
+	c := &cycle{
+		primary: &kind{row: row("sites", "Site"), selector: labels.Everything()},
+		owned:   []*kind{{row: row("configmaps", "ConfigMap"), selector: labels.Everything()}},
+	}
+	owner := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Site", "metadata": map[string]any{"name": "s", "namespace": "shop", "uid": "u"},
+	}}
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		a, err := c.parse(reply, owner)
+		if err != nil {
+			return
+		}
+		for i := range a.objects {
+			w := &a.objects[i]
+			made, err := w.fresh(owner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made.GetNamespace() != "shop" || made.GetName() == "" || made.GetKind() != "ConfigMap" || !metav1.IsControlledBy(made, owner) || len(made.GetFinalizers()) > 0 {
+				t.Errorf("%v", made)
+			}
+			if next, err := w.next(made); next != nil || err != nil {
+				t.Errorf("%v is not settled: %v, %v", made, next, err)
+			}
+		}
+	})
 }

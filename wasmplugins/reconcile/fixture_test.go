@@ -239,16 +239,19 @@ func traps() []byte {
 // module makes a module with inline code, or changes it.
 func (f *fixture) module(name string, wasm []byte) {
 	f.t.Helper()
-	old, err := f.modules.Get(f.t.Context(), "", name)
-	if err == nil {
-		old.Spec = pluginsv1.WasmModuleSpec{Code: wasm}
-		_, err = f.modules.Update(f.t.Context(), old)
-	} else {
-		_, err = f.modules.Create(f.t.Context(), &pluginsv1.WasmModule{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: pluginsv1.WasmModuleSpec{Code: wasm}})
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.until("module "+name, func() bool {
+		m, err := f.modules.Get(f.t.Context(), "", name)
+		if err == nil {
+			m.Spec = pluginsv1.WasmModuleSpec{Code: wasm}
+			_, err = f.modules.Update(f.t.Context(), m)
+		} else {
+			_, err = f.modules.Create(f.t.Context(), &pluginsv1.WasmModule{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: pluginsv1.WasmModuleSpec{Code: wasm}})
+		}
+		if err != nil && !apierrors.IsConflict(err) { // with a write of its status
+			f.t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // upload makes a module and puts its content.
