@@ -84,23 +84,33 @@ func TestHostCalls(t *testing.T) {
 		asked, want                   string
 		allowed                       bool
 	}{
-		{"kubernetes", "get_resource", `{"api_version":"v1","kind":"Namespace","name":"shop","namespace":null,"disable_cache":true}`,
-			`kube.get {"group":"","version":"v1","resource":"namespaces","kind":"Namespace","name":"shop"}`, `{"got":1}`, true},
+		{
+			"kubernetes", "get_resource", `{"api_version":"v1","kind":"Namespace","name":"shop","namespace":null,"disable_cache":true}`,
+			`kube.get {"group":"","version":"v1","resource":"namespaces","kind":"Namespace","name":"shop"}`, `{"got":1}`, true,
+		},
 		{"kubernetes", "get_resource", `{"api_version":"v1","kind":"Namespace","name":""}`, ``, "names no object", false},
 		{"kubernetes", "get_resource", `{"api_version":"v1","kind":"Secret","name":"s","namespace":"shop"}`, ``, "does not name v1 Secret among its contextAwareResources", false},
 		{"kubernetes", "get_resource", `nonsense`, ``, "cannot read the request", false},
-		{"kubernetes", "list_resources_by_namespace", `{"api_version":"networking.k8s.io/v1","kind":"Ingress","namespace":"shop","label_selector":"a=b","field_selector":"c=d"}`,
+		{
+			"kubernetes", "list_resources_by_namespace", `{"api_version":"networking.k8s.io/v1","kind":"Ingress","namespace":"shop","label_selector":"a=b","field_selector":"c=d"}`,
 			`kube.list {"group":"networking.k8s.io","version":"v1","resource":"ingresses","kind":"Ingress","namespace":"shop","labelSelector":"a=b","fieldSelector":"c=d"}`,
-			`{"apiVersion":"networking.k8s.io/v1","kind":"IngressList","metadata":{},"items":[{"a":1}]}`, true},
+			`{"apiVersion":"networking.k8s.io/v1","kind":"IngressList","metadata":{},"items":[{"a":1}]}`, true,
+		},
 		{"kubernetes", "list_resources_by_namespace", `{"api_version":"v1","kind":"Namespace","namespace":""}`, ``, "names no namespace", false},
-		{"kubernetes", "list_resources_all", `{"api_version":"v1","kind":"Namespace","namespace":"x"}`,
-			`kube.list {"group":"","version":"v1","resource":"namespaces","kind":"Namespace"}`, `{"apiVersion":"v1","kind":"NamespaceList","metadata":{},"items":[{"a":1}]}`, true},
-		{"kubernetes", "can_i", review,
+		{
+			"kubernetes", "list_resources_all", `{"api_version":"v1","kind":"Namespace","namespace":"x"}`,
+			`kube.list {"group":"","version":"v1","resource":"namespaces","kind":"Namespace"}`, `{"apiVersion":"v1","kind":"NamespaceList","metadata":{},"items":[{"a":1}]}`, true,
+		},
+		{
+			"kubernetes", "can_i", review,
 			`authz.can_i {"group":"apps","groups":["g"],"name":"web","namespace":"shop","resource":"deployments","subresource":"","user":"bob","verb":"get"}`,
-			`{"allowed":true,"reason":"because"}`, true},
-		{"kubernetes", "can_i", `{"subject_access_review":` + review + `,"disable_cache":false}`,
+			`{"allowed":true,"reason":"because"}`, true,
+		},
+		{
+			"kubernetes", "can_i", `{"subject_access_review":` + review + `,"disable_cache":false}`,
 			`authz.can_i {"group":"apps","groups":["g"],"name":"web","namespace":"shop","resource":"deployments","subresource":"","user":"bob","verb":"get"}`,
-			`{"allowed":true,"reason":"because"}`, true},
+			`{"allowed":true,"reason":"because"}`, true,
+		},
 		{"kubernetes", "can_i", `{}`, ``, "no resourceAttributes", false},
 		{"kubernetes", "delete", `{}`, ``, "kubernetes/delete is not offered here", false},
 		{"oci", "v1/verify", `{}`, ``, "oci/v1/verify is not offered here", false},

@@ -191,7 +191,8 @@ func TestExpensive(t *testing.T) {
 		{`count(regex.replace(concat("", [long, long]), "a", long))`, engine.OutOfMemory, "result would have more than"},
 		{`yaml.unmarshal("a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]")`, engine.BadReply, "undefined"},
 		{`json.patch({"a": long}, [{"op": "copy", "from": "/a", "path": sprintf("/%d", [n])} | some n in numbers.range(1, 2000)])`, engine.FuelExhausted, "took more than"},
-		{`count(json.marshal_with_options([[[[[[long]]]]]], {"indent": long}))`, engine.OutOfMemory, "result would have more than"}}
+		{`count(json.marshal_with_options([[[[[[long]]]]]], {"indent": long}))`, engine.OutOfMemory, "result would have more than"},
+	}
 	policy := head
 	for n, tc := range cases { // the request's name says which
 		policy += fmt.Sprintf("main := {\"allowed\": x != null} if {\n\tinput.request.name == \"%d\"\n\tx := %s\n}\n\n", n, tc.expression)

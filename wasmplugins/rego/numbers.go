@@ -26,7 +26,7 @@ func numberBuiltins() map[string]builtin {
 			}
 			var b [8]byte
 			c.i.Random(b[:])
-			return integer(int64(binary.LittleEndian.Uint64(b[:]) >> 1 % uint64(n))) //nolint:gosec // below n
+			return integer(int64(binary.LittleEndian.Uint64(b[:]) >> 1 % uint64(n)))
 		},
 		"uuid.rfc4122": func(c *call) any {
 			var b [16]byte

@@ -115,7 +115,7 @@ func (p *Plugin) room(i *engine.Instance) error {
 	if err != nil {
 		return err
 	}
-	if _, err := i.Call(fnMalloc, uint64(min(p.memory/4, most))); err != nil {
+	if _, err = i.Call(fnMalloc, uint64(min(p.memory/4, most))); err != nil {
 		return err
 	}
 	_, err = i.Call(fnHeapSet, heap)
