@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"httpapi/pki":           {},
 	"httpapi/authn":         {"api", "httpapi/request", "httpapi/pki"},
 	"httpapi/authz":         {"api", "httpapi/request"},
+	"httpapi/authz/...":     {"api"},
 	"httpapi/admission":     {"api", "httpapi/request"},
 	"httpapi/admission/...": {"api", "api/plugins/v1", "api/expression", "httpapi/request", "httpapi/admission", "httpapi/admission/..."},
 	"httpapi/dynamic":       {"api", "api/...", "openapi", "storage", "storage/memory", "httpapi/request"},

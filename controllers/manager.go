@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/proa-project/proa/controllers/clusterrole"
 	"github.com/proa-project/proa/controllers/deployment"
 	"github.com/proa-project/proa/controllers/election"
 	"github.com/proa-project/proa/controllers/garbagecollector"
@@ -88,6 +89,7 @@ func makers() []maker {
 		{name: "garbagecollector", recorder: "garbage-collector-controller", make: (*Manager).garbagecollector},
 		{name: "nodelifecycle", recorder: "node-controller", make: (*Manager).nodelifecycle},
 		{name: "policystatus", make: (*Manager).policystatus},
+		{name: "clusterroleaggregation", make: (*Manager).clusterroleaggregation},
 	}
 }
 
@@ -301,4 +303,10 @@ func (m *Manager) nodelifecycle() reconcile.Loop {
 
 func (m *Manager) policystatus() reconcile.Loop {
 	return policystatus.New(policystatus.Config{REST: m.cfg.REST, Factory: m.cfg.Factory, Metrics: m.metrics, Log: m.log("policystatus")})
+}
+
+func (m *Manager) clusterroleaggregation() reconcile.Loop {
+	return clusterrole.New(clusterrole.Config{
+		REST: m.cfg.REST, Factory: m.cfg.Factory, Metrics: m.metrics, Log: m.log("clusterroleaggregation"),
+	})
 }

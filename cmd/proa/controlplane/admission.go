@@ -17,11 +17,12 @@ import (
 
 // admissionChain is the order of admission: what is built in first, so that
 // policies see complete objects, and the policies of users last.
-func admissionChain(store storage.Store, policies *policy.Chain) *admission.Chain {
+func admissionChain(store storage.Store, escalation admission.Validator, policies *policy.Chain) *admission.Chain {
 	return &admission.Chain{
 		Mutators: append(httpapi.BuiltinMutators(store), policies.Mutator()),
 		Validators: []admission.Validator{
 			&noderestriction.Validator{Pods: lookup{store: store}},
+			escalation,
 			policies.Validator(),
 		},
 	}

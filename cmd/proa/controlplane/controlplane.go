@@ -27,7 +27,6 @@ import (
 	"github.com/proa-project/proa/httpapi"
 	"github.com/proa-project/proa/httpapi/admission/policy"
 	"github.com/proa-project/proa/httpapi/authn"
-	"github.com/proa-project/proa/httpapi/authz"
 	"github.com/proa-project/proa/httpapi/client"
 	"github.com/proa-project/proa/httpapi/dynamic"
 	"github.com/proa-project/proa/httpapi/pki"
@@ -100,6 +99,7 @@ type ControlPlane struct {
 	tokens loopback
 	// authorizer is the server's.
 	authorizer lateAuthorizer
+	roles      *roles
 	traces     *policy.Traces
 	kinds      *dynamic.Table
 	custom     custom
@@ -115,7 +115,7 @@ func ControllerNames() []string { return controllers.Names() }
 // Start runs a control plane and returns when it is ready. It stops when ctx
 // is done; Wait waits for that.
 func Start(ctx context.Context, config Config) (*ControlPlane, error) {
-	cp := &ControlPlane{tokens: newLoopback(), traces: policy.NewTraces(0), kinds: dynamic.New(dynamic.Config{})}
+	cp := &ControlPlane{tokens: newLoopback(), traces: policy.NewTraces(0), kinds: dynamic.New(dynamic.Config{}), roles: newRoles()}
 	ctx, cp.cancel = context.WithCancel(ctx)
 	cp.group, cp.ctx = errgroup.WithContext(ctx)
 	if err := cp.start(config); err != nil {
@@ -185,6 +185,7 @@ func (cp *ControlPlane) start(config Config) error {
 	// plugins' host is such a component.
 	late := &lateHandler{}
 	cp.Handler = late
+	cp.followRoles(config)
 	if err := cp.kinds.SetVirtual("traces", []dynamic.Virtual{traceResource(cp.traces)}); err != nil {
 		return err
 	}
@@ -326,25 +327,22 @@ func (cp *ControlPlane) server(config Config, metrics *prometheus.Registry, host
 			&authn.ClientCerts{Pool: cp.Authority.Pool()},
 			authn.Bearer{authn.NewStatic(cp.tokens.users()), accounts, &authn.JoinTokens{Secrets: look}, host.Authentication},
 		},
-		Authorizer: cp.authorizer.is(authz.Chain{
-			authz.Masters{},
-			authz.Health{},
-			authz.Join{},
-			&authz.Nodes{Graph: look},
-			host.Authorization.Before(),
-			host.Authorization.After(),
-		}),
-		Admission: admissionChain(cp.store, policy.New(policy.Config{
+		Authorizer: cp.authorizer.is(cp.authorizers(look, host.Authorization)),
+		Admission: admissionChain(cp.store, cp.escalation(), policy.New(policy.Config{
 			Sources:          append(upstreamPolicies(factory, cp.store, &cp.authorizer, documents, cp.kinds), host.Admission),
 			ExemptNamespaces: config.ExemptNamespaces,
 			Off:              newBreakGlass(config).on,
 			Traces:           cp.traces,
 			Recorder:         host.Recording,
 		})),
-		Nodes:   &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
-		Tokens:  accounts,
-		Raw:     raw,
-		Ready:   []httpapi.Check{{Name: "plugins", Check: func(context.Context) error { return host.Ready() }}, {Name: "definitions", Check: cp.custom.ready}},
+		Nodes:  &http.Transport{TLSClientConfig: nodesTLS, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
+		Tokens: accounts,
+		Raw:    raw,
+		Ready: []httpapi.Check{
+			{Name: "plugins", Check: func(context.Context) error { return host.Ready() }},
+			{Name: "definitions", Check: cp.custom.ready},
+			{Name: "rbac", Check: cp.roles.ready},
+		},
 		Version: info,
 		Log:     component(config.Log, "httpapi"),
 		Metrics: metrics,
@@ -392,6 +390,11 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 		}
 		run(nodes.Run)
 	}
+	bootstrapRoles, err := cp.bootstrapRoles(config)
+	if err != nil {
+		return err
+	}
+	run(bootstrapRoles)
 	run(host.Run)
 	run(manager.Run)
 	run(runScheduler)

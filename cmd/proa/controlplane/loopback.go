@@ -14,7 +14,7 @@ type loopback map[string]string
 
 // components are who gets a token.
 func components() []string {
-	return []string{"informers", "plugin-host", "controllers", "scheduler", "simulated-nodes", "agent"}
+	return []string{"informers", "plugin-host", "controllers", "scheduler", "simulated-nodes", "agent", "roles"}
 }
 
 func newLoopback() loopback {
