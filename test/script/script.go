@@ -1,7 +1,7 @@
 // Package script runs end-to-end scripts (txtar): a whole Proa and the real
 // kubectl. Beside the commands of testscript they have:
 //
-//	cluster [--simulate-nodes N]    start a control plane; KUBECONFIG is set
+//	cluster [--simulate-nodes N]    start a control plane; KUBECONFIG and SERVER are set
 //	kubectl ARGS                    the real one
 //	eventually TIME kubectl ARGS    until it succeeds and prints something, with ! until it fails
 //	eventually TIME no-objects ARGS until "kubectl get ARGS" prints nothing
@@ -111,6 +111,7 @@ func startCluster(ts *testscript.TestScript, config cluster.Config, args []strin
 	}
 	c := cluster.Start(scriptTB{ts: ts}, config)
 	ts.Setenv("KUBECONFIG", c.Kubeconfig)
+	ts.Setenv("SERVER", c.URL)
 }
 
 // kubectl runs the real one.
