@@ -67,13 +67,15 @@ func TestKits(t *testing.T) {
 			dir = "go"
 		}
 		t.Run(dir, func(t *testing.T) {
+			wasm := lang.build(t, filepath.Join("testdata/everything", dir))
 			file := filepath.Join(t.TempDir(), "plugin.wasm")
-			if err := os.WriteFile(file, lang.build(t, filepath.Join("testdata/everything", dir)), 0o600); err != nil {
+			if err := os.WriteFile(file, wasm, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if out, err := proa(t, "test", file, "testdata/everything/cases.yaml"); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
+			readers(t, wasm)
 		})
 	}
 }

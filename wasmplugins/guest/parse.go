@@ -93,7 +93,7 @@ scan:
 			i++
 		default:
 			start := i
-			for i < n && b[i] > ',' && b[i] != ']' && b[i] != '}' && b[i] != ':' {
+			for i < n && (b[i] > ',' && b[i] != ']' && b[i] != '}' && b[i] != ':' || b[i] == '+') {
 				i++
 			}
 			index = append(index, uint64(i)<<32|uint64(start))

@@ -191,11 +191,12 @@ func unquote(b []byte) string {
 			r := hex4(b[i+1:])
 			i += 4
 			if utf16.IsSurrogate(r) {
+				pair := utf8.RuneError
 				if i+2 < len(b) && b[i+1] == '\\' && b[i+2] == 'u' {
-					r = utf16.DecodeRune(r, hex4(b[i+3:]))
+					pair = utf16.DecodeRune(r, hex4(b[i+3:]))
+				}
+				if r = pair; r != utf8.RuneError {
 					i += 6
-				} else {
-					r = utf8.RuneError
 				}
 			}
 			out = utf8.AppendRune(out, r)

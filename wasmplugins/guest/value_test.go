@@ -39,7 +39,7 @@ func TestValue(t *testing.T) {
 // FuzzValue holds the reader against encoding/json on valid JSON, and lets it
 // not panic on any other.
 func FuzzValue(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2,{"b":"c\\\""}],"d":null}`, `[[],{},"",0]`, `"\ud800"`, `{"a`, `{"a":`, `[1`, `\`, `{"a"}`, `[,]`, "\xff"} {
+	for _, s := range []string{`{"a":[1,2,{"b":"c\\\""}],"d":null}`, `[[],{},"",0]`, `"\ud800"`, `"\ud83d\ud83d\ude00\ude00"`, `[1e+21,1E-2]`, `{"a`, `{"a":`, `[1`, `\`, `{"a"}`, `[,]`, "\xff"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -23,6 +23,7 @@
 // in after it was configured, so what a call has taken or stored is gone in the
 // next. There is no file, network, or environment.
 
+export { Text } from "./text"
 export { Iter, Value, parse } from "./value"
 export { Json, Patch, pointer } from "./patch"
 export { Answer, Request, allow, change, deny, onAdmit, onCall, onConfigure } from "./request"

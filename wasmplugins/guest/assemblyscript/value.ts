@@ -235,8 +235,19 @@ function unquote(p: usize, end: usize): string {
     else if (c == 0x75) {
       code = hex4(q, end)
       q = min(q + 4, end)
+      if (code >= 0xd800 && code < 0xe000) {
+        let low: u32 = 0
+        if (code < 0xdc00 && end - q >= 6 && load<u8>(q) == 0x5c && load<u8>(q + 1) == 0x75) low = hex4(q + 2, end)
+        if (low >= 0xdc00 && low < 0xe000) {
+          out += String.fromCharCode(code)
+          code = low
+          q += 6
+        } else {
+          code = 0xfffd
+        }
+      }
     }
-    out += String.fromCharCode(code) // UTF-16: the halves of a pair join
+    out += String.fromCharCode(code)
   }
   return out
 }

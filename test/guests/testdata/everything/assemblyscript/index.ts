@@ -1,7 +1,7 @@
 // A plugin that uses everything of its kit.
 
 import {
-  Answer, Json, Patch, Request, Value, allow, call, canI, change, config, deny, http, info, kubeGet, kubeList, now, onAdmit, pointer, random,
+  Answer, Json, Patch, Request, Text, Value, allow, call, canI, change, config, deny, http, info, kubeGet, kubeList, now, onAdmit, pointer, random,
 } from "../../../../../wasmplugins/guest/assemblyscript"
 export * from "../../../../../wasmplugins/guest/assemblyscript/admission"
 
@@ -17,6 +17,13 @@ onAdmit((r: Request): Answer => {
   if (what == "object") {
     const a = allow()
     a.object = '{"whole":true}'
+    return a
+  }
+  if (what == "echo") {
+    const out = new Text().put('{"value":')
+    echo(r.object.get("value"), out)
+    const a = allow()
+    a.object = out.put("}").toString()
     return a
   }
   return what == "host" ? host(r) : allow()
@@ -62,4 +69,22 @@ function host(r: Request): Answer {
     call("own", '{"x":1}').error,
   ]
   return deny(words.join(" "))
+}
+
+// echo puts a value together again, piece by piece.
+function echo(v: Value, out: Text): void {
+  if (v.isObject() || v.isArray()) {
+    const object = v.isObject()
+    out.put(object ? "{" : "[")
+    for (let i = v.items(); i.next(); ) {
+      if (i.index) out.put(",")
+      if (object) out.quote(i.key).put(":")
+      echo(i.value, out)
+    }
+    out.put(object ? "}" : "]")
+  } else if (v.isString()) {
+    out.quote(v.text())
+  } else {
+    out.put(v.isInt() ? v.int().toString() : v.raw())
+  }
 }

@@ -70,6 +70,30 @@ static proa_answer answer_host(const proa_request *r) {
 	return proa_deny(proa_str_of(&b));
 }
 
+/* echo puts a value together again, piece by piece. */
+static void echo(proa_value v, proa_buffer *out) {
+	int64_t n;
+	if (proa_is_object(v) || proa_is_array(v)) {
+		bool object = proa_is_object(v);
+		proa_put(out, object ? "{" : "[");
+		for (proa_iter i = proa_items(v); proa_next(&i);) {
+			if (i.index) proa_put(out, ",");
+			if (object) {
+				proa_put_string(out, i.key);
+				proa_put(out, ":");
+			}
+			echo(i.value, out);
+		}
+		proa_put(out, object ? "}" : "]");
+	} else if (proa_is_string(v)) {
+		proa_put_string(out, proa_string(v));
+	} else if (proa_int(v, &n)) {
+		proa_put_int(out, n);
+	} else {
+		proa_put(out, proa_raw(v));
+	}
+}
+
 static proa_answer admit(const proa_request *r) {
 	proa_value what = proa_get(r->object, "do");
 	proa_buffer line = {0};
@@ -80,6 +104,13 @@ static proa_answer admit(const proa_request *r) {
 	if (proa_is(what, "patch")) return answer_patch(r);
 	if (proa_is(what, "host")) return answer_host(r);
 	proa_answer a = proa_allow();
+	if (proa_is(what, "echo")) {
+		proa_buffer b = {0};
+		proa_put(&b, "{\"value\":");
+		echo(proa_get(r->object, "value"), &b);
+		proa_put(&b, "}");
+		a.object = proa_str_of(&b);
+	}
 	if (proa_is(what, "object")) a.object = proa_text("{\"whole\":true}");
 	return a;
 }

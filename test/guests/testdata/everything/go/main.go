@@ -23,6 +23,8 @@ func admit(r *guest.Request) guest.Answer {
 		return guest.Change(p).Warn("careful \"é\"").Warn("second").Annotate("k", "v\n")
 	case r.Object.Get("do").Is("object"):
 		return guest.Answer{Allowed: true, Object: []byte(`{"whole":true}`)}
+	case r.Object.Get("do").Is("echo"):
+		return guest.Answer{Allowed: true, Object: guest.NewObject().Set("value", echo(r.Object.Get("value"))).JSON()}
 	case r.Object.Get("do").Is("host"):
 		return host(r)
 	}
@@ -74,4 +76,24 @@ func host(r *guest.Request) guest.Answer {
 	}
 	return guest.Deny(got.Get("metadata", "name").Text() + " " + strconv.Itoa(items.Len()) + " " + yes + " " + strconv.FormatInt(now, 10) +
 		" " + strconv.Itoa(len(random)) + " " + data.Get("k").Text() + " " + strconv.Itoa(web.Status) + " " + err.Error())
+}
+
+// echo puts a value together again, piece by piece.
+func echo(v guest.Value) any {
+	switch {
+	case v.IsObject():
+		o := guest.NewObject()
+		v.Keys(func(key string, value guest.Value) bool { o.Set(key, echo(value)); return true })
+		return o
+	case v.IsArray():
+		list := []any{}
+		v.Items(func(_ int, item guest.Value) bool { list = append(list, echo(item)); return true })
+		return list
+	case v.IsString():
+		return v.Text()
+	}
+	if n, ok := v.Int(); ok {
+		return n
+	}
+	return guest.Raw(v.Raw())
 }

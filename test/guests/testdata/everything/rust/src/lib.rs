@@ -1,6 +1,6 @@
 //! A plugin that uses everything of its kit.
 
-use proa_guest::{allow, change, deny, info, pointer, Answer, Json, Patch, Request, Value};
+use proa_guest::{allow, change, deny, info, pointer, Answer, Json, Patch, Request, ToJson, Value};
 
 proa_guest::on_admit!(admit);
 
@@ -16,6 +16,12 @@ fn admit(r: &Request) -> Answer {
             change(p).warn("careful \"é\"").warn("second").annotate("k", "v\n")
         }
         "object" => Answer { object: r#"{"whole":true}"#.into(), ..allow() },
+        "echo" => {
+            let mut object = String::from("{\"value\":");
+            echo(r.object().get("value"), &mut object);
+            object.push('}');
+            Answer { object, ..allow() }
+        }
         "host" => host(r),
         _ => allow(),
     }
@@ -71,4 +77,29 @@ fn host(r: &Request) -> Answer {
         ]
         .join(" "),
     )
+}
+
+/// Puts a value together again, piece by piece.
+fn echo(v: Value, out: &mut String) {
+    if v.is_object() || v.is_array() {
+        let object = v.is_object();
+        out.push(if object { '{' } else { '[' });
+        for (i, (key, value)) in v.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            if object {
+                key.to_json(out);
+                out.push(':');
+            }
+            echo(value, out);
+        }
+        out.push(if object { '}' } else { ']' });
+    } else if v.is_string() {
+        v.text().to_json(out);
+    } else if let Some(n) = v.int() {
+        n.to_json(out);
+    } else {
+        out.push_str(v.raw());
+    }
 }
