@@ -5,6 +5,7 @@ package guests_test
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -77,5 +78,20 @@ func TestKits(t *testing.T) {
 			}
 			readers(t, wasm)
 		})
+	}
+}
+
+// TestRustKit runs the kit's own tests; those of the Go kit are run by
+// TestOtherModules of wasmplugins.
+func TestRustKit(t *testing.T) {
+	rustc := "/usr/bin/rustc" // Debian's, which "make setup" installs
+	if _, err := os.Stat(rustc); err != nil {
+		rustc = "rustc"
+	}
+	out := filepath.Join(t.TempDir(), "kit")
+	for _, args := range [][]string{{rustc, "--edition", "2021", "-D", "warnings", "--test", "-o", out, "../../wasmplugins/guest/rust/src/lib.rs"}, {out}} {
+		if text, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, text)
+		}
 	}
 }

@@ -107,3 +107,25 @@ func TestOtherPoints(t *testing.T) {
 		}
 	}
 }
+
+// TestManifest: a manifest is put into a module, and shown.
+func TestManifest(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	wasm := writeFile(t, "p.wasm", Fixed(""))
+	manifest := writeFile(t, "manifest.json", []byte(`{"name":"n","version":"1","kinds":["admit","filter"],"capabilities":["kube.get","random"]}`))
+	if out, err := run(t, "manifest", wasm, manifest); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := run(t, "inspect", wasm)
+	for _, want := range []string{"n 1", "admit, filter", "kube.get, random"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v, want %q\n%s", err, want, out)
+		}
+	}
+	if _, err := run(t, "manifest", wasm, writeFile(t, "m", []byte("{"))); err == nil {
+		t.Error("a broken manifest is taken")
+	}
+	if _, err := run(t, "manifest", manifest, manifest); err == nil {
+		t.Error("a text gets a manifest")
+	}
+}

@@ -35,6 +35,7 @@ limits of the server: what a plugin does here it does there.`,
 	c.AddCommand(
 		newCommand(),
 		buildCommand(),
+		manifestCommand(),
 		inspectCommand(),
 		testCommand(),
 		benchCommand(),
