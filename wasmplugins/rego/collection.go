@@ -24,6 +24,7 @@ func collectionBuiltins() map[string]builtin {
 		"object.union_n": func(c *call) any {
 			out := object{}
 			for n := range c.array(0) {
+				c.pay(len(out), 4)
 				out = union(out, (&call{i: c.i, args: c.array(0)}).object(n))
 			}
 			return out
@@ -129,9 +130,10 @@ func subset(c *call, super, sub any) bool {
 }
 
 func all(c *call, a, b []any) bool {
-	c.pay(len(a), len(b))
+	c.pay(len(a)+len(b), 32)
+	has := newSet(slices.Clone(a))
 	for _, v := range b {
-		if !slices.ContainsFunc(a, func(w any) bool { return compare(v, w) == 0 }) {
+		if _, found := slices.BinarySearchFunc(has, v, compare); !found {
 			return false
 		}
 	}
@@ -161,19 +163,22 @@ func subsetObject(c *call, super, sub object) bool {
 
 // union merges two objects deeply; the second wins.
 func union(a, b object) object {
-	out := slices.Clone(a)
-	for _, m := range b {
-		n, found := slices.BinarySearchFunc(out, m.key, func(e member, key any) int { return compare(e.key, key) })
-		if !found {
-			out = slices.Insert(out, n, m)
-			continue
+	out := make(object, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch c := compare(a[0].key, b[0].key); {
+		case c < 0:
+			out, a = append(out, a[0]), a[1:]
+		case c > 0:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			m := b[0]
+			x, okX := a[0].value.(object)
+			y, okY := m.value.(object)
+			if okX && okY {
+				m.value = union(x, y)
+			}
+			out, a, b = append(out, m), a[1:], b[1:]
 		}
-		x, okX := out[n].value.(object)
-		y, okY := m.value.(object)
-		if okX && okY {
-			m.value = union(x, y)
-		}
-		out[n] = m
 	}
-	return out
+	return append(append(out, a...), b...)
 }

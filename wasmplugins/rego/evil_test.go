@@ -191,6 +191,8 @@ func TestExpensive(t *testing.T) {
 		{`count(regex.replace(concat("", [long, long]), "a", long))`, engine.OutOfMemory, "result would have more than"},
 		{`yaml.unmarshal("a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]")`, engine.BadReply, "undefined"},
 		{`json.patch({"a": long}, [{"op": "copy", "from": "/a", "path": sprintf("/%d", [n])} | some n in numbers.range(1, 2000)])`, engine.FuelExhausted, "took more than"},
+		{`count(indexof_n(concat("", [long | some _ in numbers.range(1, 400)]), concat("", [long | some _ in numbers.range(1, 200)])))`, engine.FuelExhausted, "took more than"},
+		{`[time.date([1, "Europe/Berlin"]) | some _ in numbers.range(1, 1000)]`, engine.FuelExhausted, "took more than"},
 		{`count(json.marshal_with_options([[[[[[long]]]]]], {"indent": long}))`, engine.OutOfMemory, "result would have more than"},
 	}
 	policy := head

@@ -67,6 +67,7 @@ func (c *call) numbers(step int64) any {
 	if !count.IsInt64() || count.Int64() > most {
 		c.fits(-1)
 	}
+	c.pay(int(count.Int64()), 8)
 	out := []any{}
 	for n := range count.Int64() + 1 {
 		if from <= to {

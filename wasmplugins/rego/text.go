@@ -34,7 +34,7 @@ func textBuiltins() map[string]builtin {
 			if part == "" {
 				none()
 			}
-			c.pay(len(s), 1)
+			c.pay(len(s), 1+len(part)>>4)
 			out := []any{}
 			for at, runes := 0, 0; ; {
 				n := strings.Index(s[at:], part)
@@ -93,7 +93,11 @@ func textBuiltins() map[string]builtin {
 // at an end.
 func (c *call) any(has func(s, end string) bool) bool {
 	search, ends := c.texts(0), c.texts(1)
-	c.pay(len(search), 4*len(ends))
+	longest := 0
+	for _, e := range ends {
+		longest = max(longest, len(e))
+	}
+	c.pay(len(search)*len(ends), 4+longest>>4)
 	for _, s := range search {
 		for _, e := range ends {
 			if has(s, e) {

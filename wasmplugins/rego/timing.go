@@ -88,6 +88,7 @@ func (c *call) time(n int) time.Time {
 			}
 			if name != "" && name != "UTC" && name != "Local" { // the host's zone is no business of a policy's
 				var err error
+				c.i.Charge(100_000) // a file is read
 				zone, err = time.LoadLocation(name)
 				c.must(err)
 			}
