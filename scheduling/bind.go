@@ -67,8 +67,12 @@ func (s *Scheduler) bound(ctx context.Context, profile *framework.Profile, pod *
 		}
 	}
 	for _, p := range profile.Bind {
-		if done, err := p.Bind(ctx, pod, node); err != nil || done {
-			return err
+		done, err := p.Bind(ctx, pod, node)
+		if err != nil {
+			return fmt.Errorf("plugin %q: bind: %w", p.Name(), err)
+		}
+		if done {
+			return nil
 		}
 	}
 	return s.post(ctx, pod, node)

@@ -199,10 +199,7 @@ func (p *nativePlugin) Bind(ctx context.Context, pod *framework.PodInfo, node st
 	if err != nil || r == nil {
 		return false, err
 	}
-	if err := refusal(r); err != nil {
-		return false, fmt.Errorf("plugin %q: bind: %w", p.name, err)
-	}
-	return r.Done, nil
+	return r.Done, refusal(r)
 }
 
 // PostBind implements framework.PostBindPlugin.

@@ -3,12 +3,14 @@ package schedule
 import (
 	"context"
 	"errors"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 	"github.com/proa-project/proa/scheduling/framework"
 	"github.com/proa-project/proa/wasmplugins/engine"
+	"github.com/proa-project/proa/wasmplugins/runner"
 )
 
 // Running is a SchedulerPlugin and the guest that runs for it.
@@ -81,7 +83,13 @@ var errReplaced = errors.New("the module was replaced by one of another ABI duri
 // A failure is an engine's error in a message that names the plugin already.
 type failure struct{ err *engine.Error }
 
-func (f *failure) Error() string { return string(f.err.Reason) + ": " + f.err.Detail }
+func (f *failure) Error() string {
+	detail := f.err.Detail
+	if f.err.Reason == runner.BreakerOpen {
+		detail, _, _ = strings.Cut(detail, ";") // how long it takes yet is another text each time
+	}
+	return string(f.err.Reason) + ": " + detail
+}
 
 // Unwrap returns the engine's error.
 func (f *failure) Unwrap() error { return f.err }
