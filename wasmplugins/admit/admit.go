@@ -141,6 +141,9 @@ func (p *Point) Ready() error { return p.plugins.Ready() }
 
 // Policies implements policy.Source.
 func (p *Point) Policies(ctx context.Context) (*policy.Set, error) {
+	if p.plugins.Synced() {
+		return p.set.Load(), nil
+	}
 	wait, cancel := context.WithTimeout(ctx, p.c.StartupWait)
 	defer cancel()
 	if err := p.plugins.WaitSynced(wait); err != nil {

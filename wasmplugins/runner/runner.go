@@ -233,6 +233,16 @@ func (r *Runner[T, G]) expire(_ context.Context, name string) error {
 	return nil
 }
 
+// Synced reports whether WaitSynced would return at once.
+func (r *Runner[T, G]) Synced() bool {
+	select {
+	case <-r.synced:
+		return true
+	default:
+		return false
+	}
+}
+
 // WaitSynced waits until Handles has the objects that were there at the start,
 // or returns the error of ctx.
 func (r *Runner[T, G]) WaitSynced(ctx context.Context) error { return wait(ctx, r.synced) }

@@ -82,22 +82,38 @@ func (v validator) Validate(ctx context.Context, r *admission.Request) error {
 func (c *Chain) current(ctx context.Context) (*sorted, error) {
 	have := c.sorted.Load()
 	same := len(have.of) == len(c.c.Sources)
-	var sets [8]*Set
 	for i, s := range c.c.Sources {
-		set, err := s.Policies(ctx)
+		set, err := c.policies(ctx, s)
 		if err != nil {
-			if ctx.Err() == nil && !errors.As(err, new(apierrors.APIStatus)) {
-				err = apierrors.NewServiceUnavailable("the admission policies are not loaded yet: " + err.Error())
-			}
 			return nil, err
 		}
-		sets[i] = set
 		same = same && have.of[i] == set
 	}
 	if same {
 		return have, nil
 	}
-	next := &sorted{of: slices.Clone(sets[:len(c.c.Sources)])}
+	return c.sort(ctx)
+}
+
+// policies asks a source.
+func (c *Chain) policies(ctx context.Context, s Source) (*Set, error) {
+	set, err := s.Policies(ctx)
+	if err != nil && ctx.Err() == nil && !errors.As(err, new(apierrors.APIStatus)) {
+		err = apierrors.NewServiceUnavailable("the admission policies are not loaded yet: " + err.Error())
+	}
+	return set, err
+}
+
+// sort puts the policies of all sources in order.
+func (c *Chain) sort(ctx context.Context) (*sorted, error) {
+	next := &sorted{}
+	for _, s := range c.c.Sources {
+		set, err := c.policies(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		next.of = append(next.of, set)
+	}
 	for _, set := range next.of {
 		next.mutate = append(next.mutate, set.Mutate...)
 		next.validate = append(next.validate, set.Validate...)
