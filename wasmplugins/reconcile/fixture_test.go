@@ -365,9 +365,19 @@ func (f *fixture) event(name, reason, text string) {
 // status waits until a Reconciler's status is as wanted.
 func (f *fixture) status(name, what string, ok func(*pluginsv1.ReconcilerStatus) bool) {
 	f.t.Helper()
+	var last pluginsv1.ReconcilerStatus
+	defer func() {
+		if f.t.Failed() {
+			f.t.Logf("status of %s: %+v, last failure %+v", name, last, last.LastFailure)
+		}
+	}()
 	f.until("status of "+name+": "+what, func() bool {
 		r, err := f.reconcilers.Get(f.t.Context(), "", name)
-		return err == nil && ok(&r.Status)
+		if err != nil {
+			return false
+		}
+		last = r.Status
+		return ok(&last)
 	})
 }
 
