@@ -52,29 +52,49 @@ func ParseConvertReply(b []byte, desired string, before [][]byte) ([][]byte, err
 	return out, nil
 }
 
-// identity is what a conversion may not change.
-type identity struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-		UID       string `json:"uid"`
-	} `json:"metadata"`
+// identity is what a conversion may not change, and the version.
+type identity struct{ apiVersion, kind, name, namespace, uid string }
+
+// identityOf reads an object as the API does: a member METADATA is not the
+// metadata, as encoding/json has it for structs, and of two the last counts.
+func identityOf(object []byte) (id identity, err error) {
+	var top, meta map[string]json.RawMessage
+	if err := json.Unmarshal(object, &top); err != nil {
+		return id, err
+	}
+	if m, ok := top["metadata"]; ok {
+		if err := json.Unmarshal(m, &meta); err != nil {
+			return id, fmt.Errorf("metadata: %w", err)
+		}
+	}
+	for _, f := range []struct {
+		from map[string]json.RawMessage
+		name string
+		into *string
+	}{{top, "apiVersion", &id.apiVersion}, {top, "kind", &id.kind}, {meta, "name", &id.name}, {meta, "namespace", &id.namespace}, {meta, "uid", &id.uid}} {
+		if raw, ok := f.from[f.name]; ok {
+			if err := json.Unmarshal(raw, f.into); err != nil {
+				return id, fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
+	}
+	return id, nil
 }
 
 func sameObject(before, after []byte, desired string) error {
-	var was, is identity
-	if err := json.Unmarshal(before, &was); err != nil {
+	was, err := identityOf(before)
+	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(after, &is); err != nil {
+	is, err := identityOf(after)
+	if err != nil {
 		return err
 	}
-	if is.APIVersion != desired {
-		return fmt.Errorf("apiVersion is %q, not %q", is.APIVersion, desired)
+	if is.apiVersion != desired {
+		return fmt.Errorf("apiVersion is %q, not %q", is.apiVersion, desired)
 	}
-	if is.Kind != was.Kind || is.Metadata != was.Metadata {
+	was.apiVersion = desired
+	if is != was {
 		return errors.New("kind, name, namespace or uid is another")
 	}
 	return nil
