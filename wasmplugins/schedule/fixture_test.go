@@ -70,9 +70,12 @@ type fixture struct {
 	list []Running
 }
 
-func newFixture(t testing.TB) *fixture {
+func newFixture(t testing.TB) *fixture { return newFixtureWith(t, engine.Config{}) }
+
+func newFixtureWith(t testing.TB, c engine.Config) *fixture {
 	t.Helper()
-	e, err := engine.New(engine.Config{CompileTimeout: 10 * time.Minute})
+	c.CompileTimeout = 10 * time.Minute
+	e, err := engine.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
