@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/controllers/reconcile"
 	"github.com/proa-project/proa/httpapi/client"
 )
@@ -30,6 +31,9 @@ func (c *Controller) remove(ctx context.Context, n node, obj *metav1.PartialObje
 // release takes references off an object. What is gone or was never there is
 // as good as released.
 func (c *Controller) release(ctx context.Context, n node, uids []types.UID) error {
+	if !api.HasProtobuf(n.row.New()) { // not a kind of Kubernetes
+		return c.releaseByMerge(ctx, n, uids)
+	}
 	patch, err := reconcile.ReleasePatch(n.uid, uids...)
 	if err != nil {
 		return err

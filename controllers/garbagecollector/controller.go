@@ -87,6 +87,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel() // before the wait
+	reg, stopDefined := c.watchDefined(ctx)
+	defer stopDefined()
+	if err := reg.WaitForSync(ctx); err != nil {
+		return err
+	}
 	watched, stop := c.watch(ctx, &wg)
 	defer stop()
 	for _, w := range watched {
@@ -201,7 +206,7 @@ func (c *Controller) sync(ctx context.Context, k key) (time.Duration, error) {
 
 // judge deletes an object if its owners are gone.
 func (c *Controller) judge(ctx context.Context, n node, obj *metav1.PartialObjectMetadata) error {
-	own := owners(obj)
+	own := c.graph.ownersOf(obj)
 	if len(own) == 0 {
 		return nil
 	}

@@ -68,5 +68,9 @@ func judge(owners []owner, states []ownerState, finalizers []string, hasDependen
 
 // kindOf returns the row of an owner's kind, nil if it is not served.
 func kindOf(o owner) *api.Resource {
-	return api.ByKind(schema.FromAPIVersionAndKind(o.apiVersion, o.kind))
+	gvk := schema.FromAPIVersionAndKind(o.apiVersion, o.kind)
+	if r := api.ByKind(gvk); r != nil {
+		return r
+	}
+	return o.kinds.lookup(gvk.GroupKind())
 }

@@ -21,6 +21,7 @@ type owner struct {
 	apiVersion, kind string
 	name             string
 	block            bool
+	kinds            *kinds // that users have defined
 }
 
 // A node is an object in the graph. A node that is virtual is known only by
@@ -41,9 +42,10 @@ type node struct {
 // A graph knows who owns whom. It belongs to one goroutine at a time.
 type graph struct {
 	nodes map[types.UID]*node
+	kinds *kinds // that users have defined; of its own lock
 }
 
-func newGraph() *graph { return &graph{nodes: map[types.UID]*node{}} }
+func newGraph() *graph { return &graph{nodes: map[types.UID]*node{}, kinds: newKinds()} }
 
 // todo is what has to be looked at after a change.
 type todo struct {
@@ -63,7 +65,7 @@ func (g *graph) observe(row *api.Resource, obj metav1.Object) todo {
 	before := n.owners
 	n.virtual = false
 	n.row, n.namespace, n.name = row, obj.GetNamespace(), obj.GetName()
-	n.owners = owners(obj)
+	n.owners = g.ownersOf(obj)
 	n.deleting = obj.GetDeletionTimestamp() != nil
 	n.foreground = n.deleting && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
 	n.orphan = n.deleting && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
@@ -187,6 +189,15 @@ func owners(obj metav1.Object) []owner {
 		})
 	}
 	return out
+}
+
+// ownersOf is owners for those who want to know where the owners are.
+func (g *graph) ownersOf(obj metav1.Object) []owner {
+	list := owners(obj)
+	for i := range list {
+		list[i].kinds = g.kinds
+	}
+	return list
 }
 
 // place returns where an owner of n must be: in n's namespace, if its kind has

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -75,7 +76,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Scope() reconcile.Scope {
 	return reconcile.Scope{
 		Name:   "namespace",
-		Reads:  []string{"namespaces", "serviceaccounts", "configmaps"},
+		Reads:  []string{"namespaces", "serviceaccounts", "configmaps", "customresourcedefinitions"},
 		Writes: []string{"namespaces/system", "namespaces/status", "namespaces/finalize", "serviceaccounts/default", "configmaps/" + rootCAName},
 	}
 }
@@ -235,7 +236,7 @@ func (c *Controller) finalize(ctx context.Context, ns *corev1.Namespace) error {
 func (c *Controller) purge(ctx context.Context, ns string) *survey {
 	s := &survey{}
 	var rest []*api.Resource
-	for _, r := range api.Resources() {
+	for _, r := range slices.Concat(api.Resources(), c.defined(ctx, s)) {
 		if !r.Namespaced || r.StoredAs != nil || !slices.Contains(r.Verbs, "delete") || !slices.Contains(r.Verbs, "list") {
 			continue
 		}
@@ -252,6 +253,22 @@ func (c *Controller) purge(ctx context.Context, ns string) *survey {
 		c.purgeResource(ctx, r, ns, s)
 	}
 	return s
+}
+
+// defined returns the kinds that users have defined.
+func (c *Controller) defined(ctx context.Context, s *survey) []*api.Resource {
+	list, err := client.For[*apiextensionsv1.CustomResourceDefinition](c.cfg.REST).List(ctx, "", metav1.ListOptions{})
+	if err != nil {
+		s.errors = append(s.errors, fmt.Errorf("list definitions: %w", err))
+		return nil
+	}
+	var rows []*api.Resource
+	for _, crd := range list.Items {
+		if r := api.Defined(crd); r != nil {
+			rows = append(rows, r)
+		}
+	}
+	return rows
 }
 
 func (c *Controller) purgeResource(ctx context.Context, r *api.Resource, ns string, s *survey) {
