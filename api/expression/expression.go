@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -128,7 +129,7 @@ func (e *Env) Compile(source string, use Use) (*Program, error) {
 	if issues != nil && issues.Err() != nil {
 		return nil, &Error{Detail: "compilation failed: " + issues.String()}
 	}
-	if err := fits(ast.OutputType(), use.results()); err != nil {
+	if err = fits(ast.OutputType(), use.results()); err != nil {
 		return nil, err
 	}
 	prog, err := env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
@@ -148,15 +149,10 @@ func (e *Env) Compile(source string, use Use) (*Program, error) {
 }
 
 func fits(t *cel.Type, wanted []*cel.Type) error {
-	for _, w := range wanted {
-		if t.IsExactType(w) {
-			return nil
-		}
-	}
-	switch len(wanted) {
-	case 0:
+	switch {
+	case len(wanted) == 0 || slices.ContainsFunc(wanted, t.IsExactType):
 		return nil
-	case 1:
+	case len(wanted) == 1:
 		return &Error{Detail: fmt.Sprintf("must evaluate to %v but got %v", wanted[0], t)}
 	default:
 		return &Error{Detail: fmt.Sprintf("must evaluate to one of %v but got %v", wanted, t)}

@@ -141,14 +141,14 @@ func TestPolicyBindings(t *testing.T) {
 	}, map[string]row{
 		"plain":   {`{metadata: {name: a}, spec: {policyName: p, paramRef: {name: c, namespace: d, parameterNotFoundAction: Deny}, validationActions: [Deny, Audit], matchResources: {resourceRules: [` + matchPods + `]}}}`, nil},
 		"nothing": {`{metadata: {name: a}, spec: {}}`, []string{`spec.policyName: Required value`, `spec.validationActions: Required value: at least one validation action is required`}},
-		"all wrong": {`{metadata: {name: a}, spec: {policyName: P, paramRef: {name: "a/b", selector: {}, parameterNotFoundAction: Odd}, validationActions: [Deny, Warn, Warn, Odd]}}`, []string{
+		"all wrong": {`{metadata: {name: a}, spec: {policyName: P, paramRef: {name: "a/b", selector: {}, parameterNotFoundAction: Odd}, validationActions: [Warn, Deny, Warn, Odd]}}`, []string{
 			`spec.policyName: Invalid value: "P": ` + dnsSubdomain,
 			`spec.paramRef.name: Invalid value: "a/b": may not contain '/'`,
 			`spec.paramRef.name: Forbidden: name and selector are mutually exclusive`, `spec.paramRef.selector: Forbidden: name and selector are mutually exclusive`,
 			`spec.paramRef.parameterNotFoundAction: Unsupported value: "Odd": supported values: "Allow", "Deny"`,
 			`spec.validationActions[2]: Duplicate value: "Warn"`,
 			`spec.validationActions[3]: Unsupported value: "Odd": supported values: "Audit", "Deny", "Warn"`,
-			`spec.validationActions: Invalid value: ["Deny","Warn","Warn","Odd"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`,
+			`spec.validationActions: Invalid value: ["Warn","Deny","Warn","Odd"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)`,
 		}},
 	})
 	run(t, func() *admissionregistrationv1.MutatingAdmissionPolicyBinding {

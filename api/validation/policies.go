@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -150,7 +150,7 @@ func namedRules(f *faults, list []admissionregistrationv1.NamedRuleWithOperation
 	for i := range list {
 		names := path.Index(i).Child("resourceNames")
 		for j, name := range list[i].ResourceNames {
-			f.invalid(names.Index(j), name, pathvalidation.ValidatePathSegmentName(name, false)...)
+			f.invalid(names.Index(j), name, content.IsPathSegmentName(name)...)
 			if slices.Contains(list[i].ResourceNames[:j], name) {
 				f.add(field.Duplicate(names.Index(j), name))
 			}
@@ -269,7 +269,7 @@ func policyBinding(f *faults, policy string, ref *admissionregistrationv1.ParamR
 func paramRef(f *faults, r *admissionregistrationv1.ParamRef, path *field.Path) {
 	const both = "name and selector are mutually exclusive"
 	if r.Name != "" {
-		f.invalid(path.Child("name"), r.Name, pathvalidation.ValidatePathSegmentName(r.Name, false)...)
+		f.invalid(path.Child("name"), r.Name, content.IsPathSegmentName(r.Name)...)
 	}
 	switch {
 	case r.Name != "" && r.Selector != nil:

@@ -75,20 +75,32 @@ func (s *schemas) ruled(ctx context.Context, r *admissionregistrationv1.Rule) ([
 				}
 				return nil, err
 			}
-			for i := range list.APIResources {
-				a := &list.APIResources[i]
-				if strings.Contains(a.Name, "/") || !slices.Contains(r.Resources, a.Name) {
-					continue
-				}
-				k := expression.Kind{GroupVersionKind: gv.WithKind(a.Kind)}
-				var err error
-				if k.Schema, err = s.schema(ctx, k.GroupVersionKind); err != nil {
-					return nil, err
-				}
-				if k.Schema != nil && len(kinds) < maxKinds {
-					kinds = append(kinds, k)
-				}
+			more, err := s.named(ctx, gv, &list, r.Resources)
+			if err != nil {
+				return nil, err
 			}
+			kinds = append(kinds, more...)
+		}
+	}
+	return kinds[:min(len(kinds), maxKinds)], nil
+}
+
+// named returns the kinds of the resources of a group and version that are named
+// and have a schema.
+func (s *schemas) named(ctx context.Context, gv schema.GroupVersion, list *metav1.APIResourceList, resources []string) ([]expression.Kind, error) {
+	var kinds []expression.Kind
+	for i := range list.APIResources {
+		a := &list.APIResources[i]
+		if strings.Contains(a.Name, "/") || !slices.Contains(resources, a.Name) {
+			continue
+		}
+		k := expression.Kind{GroupVersionKind: gv.WithKind(a.Kind)}
+		var err error
+		if k.Schema, err = s.schema(ctx, k.GroupVersionKind); err != nil {
+			return nil, err
+		}
+		if k.Schema != nil {
+			kinds = append(kinds, k)
 		}
 	}
 	return kinds, nil

@@ -99,7 +99,7 @@ func atomics(path fieldpath.Path, s *smdschema.Schema, t smdschema.TypeRef, v va
 			list = append(list, path.String())
 		}
 		v.AsMap().Iterate(func(key string, item value.Value) bool {
-			if f, ok := a.Map.FindField(key); ok {
+			if f, ok := a.FindField(key); ok {
 				list = append(list, atomics(append(path, fieldpath.PathElement{FieldName: &key}), s, f.Type, item)...)
 			}
 			return true
@@ -126,7 +126,7 @@ func (c *Config) defaulted(r *admission.Request, object map[string]any) (map[str
 	if t.Kind() != reflect.Pointer {
 		return object, nil
 	}
-	obj, ok := reflect.New(t.Elem()).Interface().(runtime.Object)
+	obj, ok := reflect.TypeAssert[runtime.Object](reflect.New(t.Elem()))
 	if !ok {
 		return nil, errors.New("the object cannot be defaulted")
 	}

@@ -16,7 +16,7 @@ type budget int64
 
 // exhausted is the error of an expression for which the budget was not enough:
 // the ones after it are not evaluated.
-type exhausted struct{ detail string } //nolint:errname // the field's word
+type exhausted struct{ detail string }
 
 func (e *exhausted) Error() string { return e.detail }
 

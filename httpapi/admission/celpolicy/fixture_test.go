@@ -2,6 +2,7 @@ package celpolicy_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,10 +58,8 @@ func (w world) config() celpolicy.Config {
 			if i.Resource != nil {
 				what = strings.Trim(i.Namespace+"/"+i.Resource.Plural+"."+i.Resource.Group, "/.")
 			}
-			for _, a := range w.allowed {
-				if a == u.Name+" "+i.Verb+" "+what {
-					return true, "", nil
-				}
+			if slices.Contains(w.allowed, u.Name+" "+i.Verb+" "+what) {
+				return true, "", nil
 			}
 			return false, "nobody may " + i.Verb + " " + what, nil
 		},

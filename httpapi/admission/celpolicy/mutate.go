@@ -130,12 +130,12 @@ func (e *edit) run(ctx context.Context) (skipped bool, err error) {
 	for _, p := range params {
 		s.params = p
 		s.declare(m.env, m.variables)
-		held, err := m.conditions.hold(s)
-		if err != nil {
-			e.faults = append(e.faults, &unevaluated{err})
+		held, fault := m.conditions.hold(s)
+		if fault != nil {
+			e.faults = append(e.faults, &unevaluated{fault})
 			skipped = false
 		}
-		if err != nil || !held {
+		if fault != nil || !held {
 			continue
 		}
 		skipped = false
@@ -152,7 +152,7 @@ func (e *edit) run(ctx context.Context) (skipped bool, err error) {
 }
 
 // unevaluated is what went wrong with an expression or its result.
-type unevaluated struct{ error } //nolint:errname // it is a mark
+type unevaluated struct{ error }
 
 // step makes one change.
 func (e *edit) step(s *subject, x *step) error {
@@ -164,7 +164,7 @@ func (e *edit) step(s *subject, x *step) error {
 	if err != nil {
 		return err
 	}
-	next := e.object
+	var next map[string]any
 	if x.apply {
 		next, err = e.apply(s, val)
 	} else {
@@ -249,7 +249,7 @@ func operationOf(val ref.Val) (operation, error) {
 		return op, nil
 	}
 	if obj, ok := p.Val.(*dynamic.ObjectVal); ok {
-		if err := obj.CheckTypeNamesMatchFieldPathNames(); err != nil {
+		if err = obj.CheckTypeNamesMatchFieldPathNames(); err != nil {
 			return operation{}, fmt.Errorf("type mismatch: %w", err)
 		}
 	}

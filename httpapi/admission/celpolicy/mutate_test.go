@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/yaml"
-
-	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/httpapi/admission"
@@ -90,7 +89,7 @@ func TestMutating(t *testing.T) {
 			}
 			want := write(t, admission.Create, strings.Replace(deployment, tt.was, tt.becomes, 1), "")
 			equal(t, want.Object, v.Object)
-			if before, err := in.Value(); err != nil || before["spec"].(map[string]any)["replicas"] != int64(3) { //nolint:errcheck // it panics
+			if before, err := in.Value(); err != nil || before["spec"].(map[string]any)["replicas"] != int64(3) {
 				t.Error("the shared object was changed", err)
 			}
 		})

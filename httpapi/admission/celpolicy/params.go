@@ -13,7 +13,7 @@ import (
 )
 
 // A misconfiguration keeps a policy or a binding from judging at all.
-type misconfiguration struct { //nolint:errname // the field's word
+type misconfiguration struct {
 	policy bool // it is the policy's fault, not the binding's
 	err    error
 }

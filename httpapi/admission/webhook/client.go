@@ -122,7 +122,7 @@ func (c *clients) caller(a *address) (*caller, error) {
 	}
 	u, err := url.Parse(a.url)
 	if err != nil {
-		return nil, fmt.Errorf("Unparsable URL: %w", err) //nolint:staticcheck,revive // upstream's text
+		return nil, fmt.Errorf("Unparsable URL: %w", err) //nolint:staticcheck // upstream's text
 	}
 	switch {
 	case a.service != "":

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -86,9 +87,7 @@ func hook(t testing.TB, c webhook.Config, s *server, mutates bool, more string) 
 		if err := yaml.Unmarshal([]byte("{"+text+"}"), &extra); err != nil {
 			t.Fatal(err)
 		}
-		for k, v := range extra {
-			members[k] = v
-		}
+		maps.Copy(members, extra)
 	}
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "conf"}, "webhooks": []any{members}})
 	if err != nil {
