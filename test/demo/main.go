@@ -231,6 +231,31 @@ func (d *demo) policies(ctx context.Context) error {
 	if !strings.Contains(names, "sidecar") {
 		return errors.New("the pod has no sidecar")
 	}
+	return d.explain(ctx)
+}
+
+// explain shows who did what to which request, and what a policy would say of
+// what there is.
+func (d *demo) explain(ctx context.Context) error {
+	d.step("which policy did what to which request")
+	traces, err := d.capture(ctx, "get", "admissiontraces")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(d.out, traces)
+	if !strings.Contains(traces, "Denied") {
+		return errors.New("the denial has no trace")
+	}
+	d.step("what the policy would say of the pods that there are")
+	for _, args := range [][]string{
+		{"apply", "-f", "test/demo/scan.yaml"},
+		{"wait", "--for=jsonpath={.status.phase}=Done", "policyscan/limits-of-what-there-is", "--timeout=60s"},
+		{"get", "policyreports"},
+	} {
+		if err := d.kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
