@@ -70,7 +70,10 @@ type fixture struct {
 	list []Running
 }
 
-func newFixture(t testing.TB) *fixture { return newFixtureWith(t, engine.Config{}) }
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	return newFixtureWith(t, engine.Config{})
+}
 
 func newFixtureWith(t testing.TB, c engine.Config) *fixture {
 	t.Helper()

@@ -178,7 +178,7 @@ func (g *native) warm(i *engine.Instance, w *engine.Window, room int) (table, ou
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := abi.CheckVersion(uint32(v)); err != nil {
+	if err := abi.CheckVersion(low(v)); err != nil {
 		return 0, 0, i.Errorf(engine.BadReply, "%v", err)
 	}
 	if err = g.configure(i); err != nil {
@@ -199,7 +199,7 @@ func (g *native) warm(i *engine.Instance, w *engine.Window, room int) (table, ou
 	if err != nil {
 		return 0, 0, err
 	}
-	at := uint32(r)
+	at := low(r)
 	if at == 0 {
 		return 0, 0, i.Errorf(engine.OutOfMemory, "%s gave no memory for %d bytes", abi.ExportTable, room)
 	}
@@ -256,18 +256,21 @@ func exchange(i *engine.Instance, f function, in []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uint32(ptr) == 0 {
+	if low(ptr) == 0 {
 		return nil, i.Errorf(engine.OutOfMemory, "%s gave no memory for %d bytes", abi.ExportAlloc, len(in))
 	}
-	if !i.Write(uint32(ptr), in) {
-		return nil, i.Errorf(engine.BadReply, "%s returned %#x, where %d bytes do not fit into memory", abi.ExportAlloc, uint32(ptr), len(in))
+	if !i.Write(low(ptr), in) {
+		return nil, i.Errorf(engine.BadReply, "%s returned %#x, where %d bytes do not fit into memory", abi.ExportAlloc, low(ptr), len(in))
 	}
-	r, err := i.Call(int(f), uint64(uint32(ptr)), uint64(len(in)))
+	r, err := i.Call(int(f), uint64(low(ptr)), uint64(len(in)))
 	if err != nil {
 		return nil, err
 	}
 	return reply(i, r)
 }
+
+// low is the low half of a result, which is all of an i32.
+func low(r uint64) uint32 { return uint32(r) } //nolint:gosec // the half
 
 // reply reads what an i64 result stands for.
 func reply(i *engine.Instance, r uint64) ([]byte, error) {
