@@ -178,7 +178,7 @@ func (g *native) warm(i *engine.Instance, w *engine.Window, room int) (table, ou
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := abi.CheckVersion(low(v)); err != nil {
+	if err = abi.CheckVersion(low(v)); err != nil {
 		return 0, 0, i.Errorf(engine.BadReply, "%v", err)
 	}
 	if err = g.configure(i); err != nil {
@@ -274,7 +274,7 @@ func low(r uint64) uint32 { return uint32(r) } //nolint:gosec // the half
 
 // reply reads what an i64 result stands for.
 func reply(i *engine.Instance, r uint64) ([]byte, error) {
-	at, n := uint32(r>>32), uint32(r) //nolint:gosec // the halves
+	at, n := uint32(r>>32), low(r)
 	if n == 0 {
 		return nil, nil
 	}
@@ -291,8 +291,8 @@ func reply(i *engine.Instance, r uint64) ([]byte, error) {
 // call calls a function whose answer is 0 when all is well.
 func call(i *engine.Instance, f function, args ...uint64) error {
 	r, err := i.Call(int(f), args...)
-	if err == nil && uint32(r) != 0 {
-		err = i.Errorf(engine.BadReply, "%s returned %d", functions[f].name, int32(uint32(r))) //nolint:gosec // as the guest means it
+	if err == nil && low(r) != 0 {
+		err = i.Errorf(engine.BadReply, "%s returned %d", functions[f].name, int32(low(r))) //nolint:gosec // as the guest means it
 	}
 	return err
 }

@@ -235,10 +235,10 @@ func (cy *cycle) preScore(i *engine.Instance, n uint64, list []int32) (skip bool
 		return false, err
 	}
 	r, err := i.Call(int(fnPreScore), uint64(cy.prog.out), n)
-	if err == nil && uint32(r) > 1 {
-		err = i.Errorf(engine.BadReply, "%s returned %d", abi.ExportPreScore, int32(uint32(r))) //nolint:gosec // as the guest means it
+	if err == nil && low(r) > 1 {
+		err = i.Errorf(engine.BadReply, "%s returned %d", abi.ExportPreScore, int32(low(r))) //nolint:gosec // as the guest means it
 	}
-	return uint32(r) == 1, err
+	return low(r) == 1, err
 }
 
 // feasible tells the guest which nodes are left.
