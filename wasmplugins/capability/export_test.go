@@ -1,4 +1,4 @@
 package capability
 
 // ListsHost is listsHost, for tests.
-var ListsHost = listsHost //nolint:gochecknoglobals // a function
+var ListsHost = listsHost

@@ -75,10 +75,10 @@ func (b *Broker) kubeGet(ctx context.Context, h *holder, c *pluginsv1.Capability
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkPath(); err != nil {
+	if err = r.checkPath(); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	if err := b.allowed(ctx, h, r, "get"); err != nil {
+	if err = b.allowed(ctx, h, r, "get"); err != nil {
 		return nil, err
 	}
 	body, err := b.get(ctx, client.Path(r.row, r.Namespace, r.Name), url.Values{"resourceVersion": {"0"}})
@@ -98,7 +98,7 @@ func (b *Broker) kubeList(ctx context.Context, h *holder, c *pluginsv1.Capabilit
 	if r.Limit <= 0 {
 		r.Limit = defaultLimit
 	}
-	if err := b.allowed(ctx, h, r, "list"); err != nil {
+	if err = b.allowed(ctx, h, r, "list"); err != nil {
 		return nil, err
 	}
 	q := url.Values{"resourceVersion": {"0"}, "limit": {strconv.Itoa(min(r.Limit, maxLimit))}}

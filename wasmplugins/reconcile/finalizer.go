@@ -133,7 +133,7 @@ func (l *loop) tryRelease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.releaseObjects(ctx, &o.Spec.For); err != nil {
+	if err = l.releaseObjects(ctx, &o.Spec.For); err != nil {
 		return err
 	}
 	patch, err := finalizersPatch(o, without(o.Finalizers, Finalizer))

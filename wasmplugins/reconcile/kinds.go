@@ -55,7 +55,7 @@ func discover(ctx context.Context, rest *client.REST, w *pluginsv1.WatchedKind) 
 		return nil, fmt.Errorf("discover %s: %w", name, err)
 	}
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(b, &list); err != nil {
+	if err = json.Unmarshal(b, &list); err != nil {
 		return nil, fmt.Errorf("discover %s: %w", name, err)
 	}
 	k := &kind{selector: labels.Everything()}

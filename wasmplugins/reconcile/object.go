@@ -68,28 +68,28 @@ func (c *cycle) reconcile(ctx context.Context, key informers.Key) (time.Duration
 
 // ask asks the guest about an object.
 func (c *cycle) ask(ctx context.Context, o object, deleting bool) (*answer, error) {
-	body, err := marshal(o.Object)
+	encoded, err := marshal(o.Object)
 	if err != nil {
 		return nil, err
 	}
+	var body []byte
 	owned := [][]byte{}
 	for _, child := range c.children(o) {
-		b, err := marshal(child.object.Object)
-		if err != nil {
+		if body, err = marshal(child.object.Object); err != nil {
 			return nil, err
 		}
-		owned = append(owned, b)
+		owned = append(owned, body)
 	}
-	input, err := abi.ReconcileInput(body, owned, deleting)
+	input, err := abi.ReconcileInput(encoded, owned, deleting)
 	if err != nil {
 		return nil, err
 	}
 	var a *answer
 	_, err = c.l.handle.Use(ctx, func(g *guest) (engine.Usage, error) {
 		return g.Ask(ctx, engine.Call{Seed: string(o.GetUID())}, input, func(reply []byte) error {
-			var err error
-			a, err = c.parse(reply, o)
-			return err
+			var bad error
+			a, bad = c.parse(reply, o)
+			return bad
 		})
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -186,15 +187,11 @@ func note(o object, answer map[string]any) error {
 	meta, _ := o.Object["metadata"].(map[string]any) // it has a name
 	annotations := map[string]any{}
 	if old, ok := meta["annotations"].(map[string]any); ok {
-		for k, v := range old {
-			annotations[k] = v
-		}
+		maps.Copy(annotations, old)
 	}
 	annotations[namedAnnotation] = string(b)
 	next := make(map[string]any, len(meta)+1)
-	for k, v := range meta {
-		next[k] = v
-	}
+	maps.Copy(next, meta)
 	next["annotations"] = annotations
 	o.Object["metadata"] = next
 	return nil

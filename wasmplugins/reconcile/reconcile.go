@@ -42,6 +42,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ type Config struct {
 	// Lead calls its argument while this process leads among those that share
 	// the storage. Nil says that it is alone.
 	Lead func(ctx context.Context, lead func(context.Context) error) error
-	// Workers is how many objects of one Reconciler are looked at at once.
+	// Workers is how many objects of one Reconciler are reconciled at once.
 	// Default 2.
 	Workers int
 	// BaseDelay and MaxDelay bound the time after which a failure is tried
@@ -219,11 +220,7 @@ func (p *Point) set(name string, l *loop) {
 func (p *Point) snapshot() map[string]*loop {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make(map[string]*loop, len(p.loops))
-	for name, l := range p.loops {
-		out[name] = l
-	}
-	return out
+	return maps.Clone(p.loops)
 }
 
 func (p *Point) stopAll() {
