@@ -93,10 +93,13 @@ func invalidates[T api.Object](i *informers.Informer[T], f func()) {
 	i.AddHandler(informers.Handler[T]{Add: func(T, bool) { f() }, Update: func(T, T) { f() }, Delete: func(T) { f() }})
 }
 
-// synced returns a function that waits for informers.
-func synced(list ...interface {
+// A syncer is an informer of any kind.
+type syncer interface {
 	WaitForSync(ctx context.Context) error
-}) func(context.Context) error {
+}
+
+// synced returns a function that waits for informers.
+func synced(list ...syncer) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, i := range list {
 			if err := i.WaitForSync(ctx); err != nil {

@@ -140,8 +140,8 @@ func (e *edit) run(ctx context.Context) (skipped bool, err error) {
 		}
 		skipped = false
 		for i := range m.steps {
-			if err := e.step(s, &m.steps[i]); err != nil {
-				e.faults = append(e.faults, &unevaluated{err})
+			if fault = e.step(s, &m.steps[i]); fault != nil {
+				e.faults = append(e.faults, &unevaluated{fault})
 			}
 		}
 	}
