@@ -31,7 +31,9 @@ type Common struct {
 
 // Limits bound one call of a module. Unset fields mean the defaults.
 type Limits struct {
-	// TimeoutMillis is the wall-clock limit: 100 by default, 1000 at most.
+	// TimeoutMillis is the wall-clock limit: 100 by default, 1000 at most. For
+	// a SchedulerPlugin it is of processor time for the cycle of a pod: 20 by
+	// default, 200 for modules that are called node by node.
 	TimeoutMillis int32 `json:"timeoutMillis,omitempty"`
 	// MemoryMiB is the limit of linear memory: 32 by default, 128 at most.
 	MemoryMiB int32 `json:"memoryMiB,omitempty"`
