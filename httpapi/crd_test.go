@@ -63,7 +63,7 @@ func newDefined(tb testing.TB, converters *crd.Converters) *fixture {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.Run(ctx) //nolint:errcheck // it is the end of the context
+		c.Run(ctx)
 	}()
 	tb.Cleanup(func() {
 		cancel()
@@ -381,7 +381,7 @@ func TestCustomResource_informer(t *testing.T) {
 			events <- fmt.Sprint(kind, " ", u.GetName(), " ", replicas)
 		}
 	}
-	factory.ForResource(gvr).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // it never fails
+	factory.ForResource(gvr).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { note("add", obj) },
 		UpdateFunc: func(_, obj any) { note("update", obj) },
 		DeleteFunc: func(obj any) { note("delete", obj) },

@@ -78,6 +78,18 @@ func (s *Server) serveDynamic(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, errNoResource)
 		return
 	}
+	if !isRead(x.state.Info.Verb) {
+		// A write that has found the old table must not outlive what follows.
+		for !ep.kind.Enter() {
+			row := ep.Resource.Resource
+			if ep = s.dynamicEndpoint(row.Group, row.Version, row.Plural); ep == nil {
+				s.fail(w, r, errNoResource)
+				return
+			}
+			x.state.Info.Resource = ep.Resource.Resource
+		}
+		defer ep.kind.Leave()
+	}
 	v, err := s.dynamicVerb(ep, r)
 	if err != nil {
 		s.fail(w, r, err)
@@ -85,6 +97,8 @@ func (s *Server) serveDynamic(w http.ResponseWriter, r *http.Request) {
 	}
 	s.resource(ep, v)(w, r)
 }
+
+func isRead(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
 // dynamicVerb returns who answers a request for a kind that appeared at run
 // time.
@@ -184,18 +198,24 @@ func (ep *endpoint) readStored(ctx context.Context, items []storage.Item) ([][]b
 }
 
 // ownAll is own for many items.
-func (ep *endpoint) ownAll(ctx context.Context, items []storage.Item) ([][]byte, error) {
+func (ep *endpoint) ownAll(ctx context.Context, items []storage.Item, docs []document) error {
 	if ep.kind != nil && ep.kind.Stored != nil {
-		return ep.readStored(ctx, items)
+		values, err := ep.readStored(ctx, items)
+		if err != nil {
+			return err
+		}
+		for i, value := range values {
+			docs[i].value = value
+		}
+		return nil
 	}
-	out := make([][]byte, len(items))
 	for i := range items {
 		var err error
-		if out[i], err = ep.own(ctx, &items[i]); err != nil {
-			return nil, err
+		if docs[i].value, err = ep.own(ctx, &items[i]); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // prune drops from an object what the schema of a kind that appeared at run
@@ -283,12 +303,12 @@ func (ep *endpoint) itemOf(ctx context.Context, obj *unstructured.Unstructured) 
 }
 
 // present returns an object of a virtual resource as clients see it.
-func (ep *endpoint) present(ctx context.Context, obj *unstructured.Unstructured) ([]byte, int64, error) {
+func (ep *endpoint) present(ctx context.Context, obj *unstructured.Unstructured) ([]byte, error) {
 	item, err := ep.itemOf(ctx, obj)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return api.SetRevision(item.Value, item.Revision), item.Revision, nil
+	return api.SetRevision(item.Value, item.Revision), nil
 }
 
 // matchesRevision reports whether a client means an object as it is now.

@@ -131,5 +131,5 @@ spec: {size: 3, color: red}
 		t.Error("kubectl get -w has not shown the change")
 	}
 	cancel()
-	cmd.Wait() //nolint:errcheck // it was killed
+	cmd.Wait()
 }

@@ -124,13 +124,9 @@ func writeList(w http.ResponseWriter, r *http.Request, c *call, out *output, met
 		joinList(w, r, out, c.listStart(&meta), items)
 		return nil
 	}
-	values, err := c.ownAll(r.Context(), items)
-	if err != nil {
-		return err
-	}
 	docs := make([]document, len(items))
-	for i, value := range values {
-		docs[i].value = value
+	if err := c.ownAll(r.Context(), items, docs); err != nil {
+		return err
 	}
 	body, err := c.encodeList(out, meta, docs)
 	if err != nil {

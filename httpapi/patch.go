@@ -52,9 +52,9 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, c *call) error {
 		if warnings, err = p.apply(old.Value, obj); err != nil {
 			return nil, err
 		}
-		more, err := c.prune(obj, p.strictness)
+		more, perr := c.prune(obj, p.strictness)
 		warnings = append(warnings, more...)
-		return obj, p.refused(err)
+		return obj, p.refused(perr)
 	})
 	rc.Warnings = append(warnings, rc.Warnings...)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *Server) virtualGet(w http.ResponseWriter, r *http.Request, c *call) err
 }
 
 func (c *call) writeVirtual(w http.ResponseWriter, r *http.Request, out *output, code int, obj *unstructured.Unstructured) error {
-	value, _, err := c.present(r.Context(), obj)
+	value, err := c.present(r.Context(), obj)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *Server) changeVirtual(w http.ResponseWriter, r *http.Request, c *call, 
 		return err
 	}
 	theirs := old.GetResourceVersion()
-	value, _, err := c.present(r.Context(), old)
+	value, err := c.present(r.Context(), old)
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (s *Server) virtualDelete(w http.ResponseWriter, r *http.Request, c *call) 
 	if err != nil {
 		return err
 	}
-	if err := c.matchPreconditions(r, opts.Preconditions, old); err != nil {
+	if err = c.matchPreconditions(r, opts.Preconditions, old); err != nil {
 		return err
 	}
 	rc := c.registryCall()

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,7 @@ type Kind struct {
 	poll    *Poll
 	context context.Context //nolint:containedctx // how long the kind is served
 	cancel  context.CancelFunc
+	writing sync.RWMutex // is read-locked by writes under way
 }
 
 // Stored is what is special about the objects of a kind in storage.
@@ -63,6 +65,38 @@ type Stored interface {
 
 // Context ends when the kind is no longer served, or by another Kind.
 func (k *Kind) Context() context.Context { return k.context }
+
+// Enter begins a write, unless the kind is no longer served; Leave ends it.
+func (k *Kind) Enter() bool {
+	k.writing.RLock()
+	if k.context.Err() != nil {
+		k.writing.RUnlock()
+		return false
+	}
+	return true
+}
+
+// Leave ends what Enter began.
+func (k *Kind) Leave() { k.writing.RUnlock() }
+
+// Idle reports whether no write is under way.
+func (k *Kind) Idle() bool {
+	if !k.writing.TryLock() {
+		return false
+	}
+	k.writing.Unlock()
+	return true
+}
+
+// Drain waits for the writes of a kind that is no longer served.
+func (k *Kind) Drain() {
+	<-k.context.Done()
+	k.writing.Lock()
+	defer k.writing.Unlock()
+}
+
+// begin says that the kind is served from now on.
+func (k *Kind) begin() { k.context, k.cancel = context.WithCancel(context.Background()) }
 
 // Poll returns the shared list behind watches of a virtual kind, nil for
 // others.

@@ -2,7 +2,6 @@ package dynamic
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,7 +124,7 @@ func (t *Table) replace(owner string, kinds []*Kind) error {
 	}
 	for _, k := range kinds {
 		if k.context == nil {
-			k.context, k.cancel = context.WithCancel(context.Background())
+			k.begin()
 		}
 	}
 	if len(kinds) == 0 {
@@ -148,7 +147,7 @@ func (t *Table) replace(owner string, kinds []*Kind) error {
 // with returns the set in which an owner has the kinds.
 func (t *Table) with(owner string, kinds []*Kind) (*Set, error) {
 	s := &Set{byPath: map[string]*Kind{}}
-	add := func(name string, kinds []*Kind) error {
+	add := func(kinds []*Kind) error {
 		for _, k := range kinds {
 			p := k.path()
 			if t.fixed[p] || s.byPath[p] != nil {
@@ -163,11 +162,11 @@ func (t *Table) with(owner string, kinds []*Kind) (*Set, error) {
 		if name == owner {
 			continue
 		}
-		if err := add(name, t.owners[name]); err != nil {
+		if err := add(t.owners[name]); err != nil {
 			return nil, err
 		}
 	}
-	if err := add(owner, kinds); err != nil {
+	if err := add(kinds); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(s.kinds, func(a, b *Kind) int {

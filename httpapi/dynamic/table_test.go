@@ -15,7 +15,7 @@ import (
 )
 
 // empty is a provider of nothing.
-type empty struct{ int }
+type empty struct{ _ byte }
 
 func (*empty) Get(context.Context, *dynamic.Request) (*unstructured.Unstructured, error) {
 	return nil, nil //nolint:nilnil // nothing is there

@@ -171,7 +171,7 @@ func (r *Resource) tryDirect(ctx context.Context, c *Call, change Change, old St
 // admission, validation and preconditions. An object whose deletion has been
 // asked for goes when nothing keeps it any more.
 func (r *Resource) Amend(ctx context.Context, c *Call, change Change) (Result, error) {
-	return r.update(ctx, c, change, func(ctx context.Context, c *Call, change Change, old Stored, fresh bool) (Result, error) {
+	return r.update(ctx, c, change, func(ctx context.Context, c *Call, change Change, old Stored, _ bool) (Result, error) {
 		obj, err := change(old)
 		if err != nil {
 			return Result{}, err

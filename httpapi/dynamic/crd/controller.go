@@ -66,6 +66,8 @@ type definition struct {
 	kinds []*dynamic.Kind // that are served
 	from  made            // what kinds were made of
 	fault string          // why they are not served
+	// before are kinds that are no longer served, but may have writes under way.
+	before []*dynamic.Kind
 }
 
 // made names what kinds are made of.
@@ -145,6 +147,9 @@ func (c *Controller) follow(ctx context.Context) error {
 // next waits for changes and takes them in; with again it does not wait for
 // long.
 func (c *Controller) next(ctx context.Context, w storage.Watcher, again bool) error {
+	if c.refresh() {
+		return nil // the token of that may be spent already
+	}
 	patience := 24 * time.Hour
 	if again {
 		patience = retry
@@ -161,11 +166,7 @@ func (c *Controller) next(ctx context.Context, w storage.Watcher, again bool) er
 		}
 	})
 	events, err := w.Next(waiting)
-	for name := range c.cfg.Converters.take() {
-		if d := c.defs[name]; d != nil {
-			d.from = made{} // to be made again
-		}
-	}
+	c.refresh()
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
 			return nil // it is time
@@ -180,6 +181,17 @@ func (c *Controller) next(ctx context.Context, w storage.Watcher, again bool) er
 		}
 	}
 	return nil
+}
+
+// refresh has the definitions made again whose converter has changed. It
+// reports whether there are any.
+func (c *Controller) refresh() (some bool) {
+	for name := range c.cfg.Converters.take() {
+		if d := c.defs[name]; d != nil {
+			d.from, some = made{}, true
+		}
+	}
+	return some
 }
 
 // put takes in a definition and returns its name.
@@ -292,6 +304,14 @@ func (c *Controller) compile(name string, d *definition, names *apiextensionsv1.
 		err = c.serve(name, kinds)
 	}
 	d.from = now
+	if err == nil {
+		d.before = slices.DeleteFunc(append(d.before, d.kinds...), (*dynamic.Kind).Idle)
+	}
+	if err == nil && now.deleting {
+		for _, k := range d.before {
+			k.Drain() // what it still creates has to be there to be deleted
+		}
+	}
 	if err != nil {
 		d.fault = err.Error()
 		c.cfg.Log.Info().Err(err).Str("definition", name).Msg("definition is not served")

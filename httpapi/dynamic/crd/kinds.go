@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
 	"github.com/proa-project/proa/api"
 	"github.com/proa-project/proa/httpapi/dynamic"

@@ -93,7 +93,7 @@ func (v *version) compileSchema(props *apiextensions.JSONSchemaProps) error {
 	if v.structural, err = schema.NewStructural(props); err != nil {
 		return err
 	}
-	if err := defaulting.PruneDefaults(v.structural); err != nil {
+	if err = defaulting.PruneDefaults(v.structural); err != nil {
 		return err
 	}
 	if v.validator, _, err = validation.NewSchemaValidator(props); err != nil {
