@@ -33,11 +33,13 @@ type Common struct {
 type Limits struct {
 	// TimeoutMillis is the wall-clock limit: 100 by default, 1000 at most. For
 	// a SchedulerPlugin it is of processor time for the cycle of a pod: 20 by
-	// default, 200 for modules that are called node by node.
+	// default, 200 for modules that are called node by node. A Reconciler,
+	// for which nobody waits, has 1000 by default.
 	TimeoutMillis int32 `json:"timeoutMillis,omitempty"`
 	// MemoryMiB is the limit of linear memory: 32 by default, 128 at most.
 	MemoryMiB int32 `json:"memoryMiB,omitempty"`
-	// Fuel is the limit of metered units: 20,000,000 by default.
+	// Fuel is the limit of metered units: 20,000,000 by default, 200,000,000
+	// for a Reconciler.
 	Fuel int64 `json:"fuel,omitempty"`
 }
 

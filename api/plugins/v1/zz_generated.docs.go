@@ -221,9 +221,9 @@ func (Common) SwaggerDoc() map[string]string {
 func (Limits) SwaggerDoc() map[string]string {
 	return map[string]string{
 		"":              "Limits bound one call of a module. Unset fields mean the defaults.",
-		"timeoutMillis": "TimeoutMillis is the wall-clock limit: 100 by default, 1000 at most. For a SchedulerPlugin it is of processor time for the cycle of a pod: 20 by default, 200 for modules that are called node by node.",
+		"timeoutMillis": "TimeoutMillis is the wall-clock limit: 100 by default, 1000 at most. For a SchedulerPlugin it is of processor time for the cycle of a pod: 20 by default, 200 for modules that are called node by node. A Reconciler, for which nobody waits, has 1000 by default.",
 		"memoryMiB":     "MemoryMiB is the limit of linear memory: 32 by default, 128 at most.",
-		"fuel":          "Fuel is the limit of metered units: 20,000,000 by default.",
+		"fuel":          "Fuel is the limit of metered units: 20,000,000 by default, 200,000,000 for a Reconciler.",
 	}
 }
 
