@@ -34,16 +34,10 @@ func valid(wasm []byte) bool {
 	return m.Close(ctx) == nil
 }
 
-func importsMemory(t testing.TB, wasm []byte) bool {
+func importsMemory(t testing.TB, wasm []byte) (imports bool) {
 	t.Helper()
-	ctx := context.Background()
-	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2))
-	defer rt.Close(ctx) // has no instance
-	m, err := rt.CompileModule(ctx, wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(m.ImportedMemories()) > 0
+	compiled(t, wasm, func(m wazero.CompiledModule) { imports = len(m.ImportedMemories()) > 0 })
+	return imports
 }
 
 // corpus are the modules of wazero's copy of the specification's tests.
@@ -107,6 +101,9 @@ func TestCorpus(t *testing.T) {
 		if !valid(res.Module) {
 			t.Errorf("%s: became invalid by the rewrite", name)
 			continue
+		}
+		if diff := exportsDiffer(t, wasm, res.Module); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 		if importsMemory(t, wasm) {
 			continue // it has one of its own now: see TestImportedMemory
@@ -427,19 +424,112 @@ func FuzzPrograms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { check(t, seed) })
 }
 
-// FuzzRewrite feeds any bytes: it never panics, and what is valid stays valid.
+// FuzzRewrite feeds any bytes: the rewriter never panics, what is valid stays
+// valid, and nothing else becomes so; it exports what it did, and computes the
+// same.
 func FuzzRewrite(f *testing.F) {
 	f.Add(guests().Bytes())
+	for _, seed := range corpusSeeds(f) {
+		f.Add(seed)
+	}
 	for seed := range uint64(10) {
 		f.Add(program(seed))
 	}
 	f.Fuzz(func(t *testing.T, wasm []byte) {
-		res, err := fuel.Rewrite(wasm, fuel.Options{MaxLocals: 1000})
+		res, err := fuel.Rewrite(wasm, fuel.Options{MaxLocals: 1000, MaxValues: 100_000, MaxBody: 16 << 10})
 		if err != nil {
 			return // wazero takes all memory for some of these
 		}
-		if ok := valid(res.Original); ok != valid(res.Module) {
-			t.Errorf("valid is %v before and %v after", ok, !ok)
+		ok := valid(res.Original)
+		if ok != valid(res.Module) {
+			t.Fatalf("valid is %v before and %v after", ok, !ok)
+		}
+		if !ok {
+			return
+		}
+		if diff := exportsDiffer(t, res.Original, res.Module); diff != "" {
+			t.Error(diff)
+		}
+		if !importsMemory(t, res.Original) && smallMemory(t, res.Original) {
+			compare(t, "fuzz", res.Original, res.Module, nil, uint64(len(wasm)))
 		}
 	})
+}
+
+// corpusSeeds are small modules of the specification's tests, of all features.
+func corpusSeeds(t testing.TB) [][]byte {
+	t.Helper()
+	const each, most = 25, 2 << 10
+	files, _ := corpus(t)
+	var out [][]byte
+	for n := 0; n < len(files); n += each {
+		b, err := os.ReadFile(files[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) <= most {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// smallMemory reports whether a module has what two runtimes can instantiate
+// many times a second.
+func smallMemory(t testing.TB, wasm []byte) bool {
+	t.Helper()
+	small := true
+	compiled(t, wasm, func(m wazero.CompiledModule) {
+		for _, d := range m.ExportedMemories() {
+			small = small && d.Min() <= 16
+		}
+		small = small && len(m.ImportedFunctions()) == 0
+	})
+	return small
+}
+
+// exportsDiffer says what of the original's exports the rewritten module lacks,
+// or has beside them and the rewriter's own.
+func exportsDiffer(t testing.TB, original, rewritten []byte) string {
+	t.Helper()
+	signatures := func(wasm []byte) map[string]string {
+		out := map[string]string{}
+		compiled(t, wasm, func(m wazero.CompiledModule) {
+			for name, d := range m.ExportedFunctions() {
+				out["function "+name] = fmt.Sprint(d.ParamTypes(), d.ResultTypes())
+			}
+			for name, d := range m.ExportedMemories() {
+				most, bounded := d.Max()
+				out["memory "+name] = fmt.Sprint(d.Min(), most, bounded)
+			}
+		})
+		return out
+	}
+	before, after := signatures(original), signatures(rewritten)
+	var diff []string
+	for name, s := range before {
+		if after[name] != s {
+			diff = append(diff, fmt.Sprintf("export %q is %s, was %s", name, after[name], s))
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok && !strings.Contains(name, " proa:") {
+			diff = append(diff, fmt.Sprintf("export %q is new", name))
+		}
+	}
+	sort.Strings(diff)
+	return strings.Join(diff, "; ")
+}
+
+// compiled calls f with a module that is valid.
+func compiled(t testing.TB, wasm []byte, f func(m wazero.CompiledModule)) {
+	t.Helper()
+	ctx := context.Background()
+	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2))
+	defer rt.Close(ctx) // has no instance
+	m, err := rt.CompileModule(ctx, wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f(m)
 }

@@ -317,7 +317,7 @@ func (m *module) surveyImports(r *reader) {
 // is dropped, it is not true any more.
 func (m *module) custom(b []byte) []byte {
 	r := &reader{b: b}
-	name := r.name()
+	name := r.text() // Result.Original shows nothing of it
 	switch {
 	case name == "name":
 		return m.names(b, r.i)

@@ -1,5 +1,7 @@
 package fuel
 
+import "unicode/utf8"
+
 // A reader walks over bytes; it fails by panicking with a failure.
 type reader struct {
 	b []byte
@@ -71,6 +73,15 @@ func (r *reader) take(n uint32) []byte {
 }
 
 func (r *reader) name() string { return string(r.take(r.u32())) }
+
+// text is a name that must be UTF-8.
+func (r *reader) text() string {
+	s := r.name()
+	if !utf8.ValidString(s) {
+		malformed("a name is not UTF-8")
+	}
+	return s
+}
 
 func (r *reader) skipLimits() {
 	f := r.byte()

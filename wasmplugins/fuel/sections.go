@@ -321,15 +321,16 @@ func (m *module) names(b []byte, at int) (out []byte) {
 	for !r.done() {
 		id := r.byte()
 		s := &reader{b: r.take(r.u32())}
-		sub := s.b
+		var sub []byte
 		switch id {
 		case 0:
+			sub = putName(nil, s.text())
 		case 1:
 			n := s.u32()
 			sub = putUint(nil, uint64(n))
 			for range n {
 				sub = putUint(sub, uint64(m.function(s.u32())))
-				sub = putName(sub, s.name())
+				sub = putName(sub, s.text())
 			}
 		default:
 			continue
