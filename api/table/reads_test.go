@@ -86,7 +86,7 @@ func TestReads_corpus(t *testing.T) {
 }
 
 // seeds is how many random objects of each kind are looked at.
-const seeds = 400
+const seeds = 200
 
 // FuzzReads compares the cells of random objects. All fields of their types are
 // filled in, so that a column of something that reads leaves out shows up.
