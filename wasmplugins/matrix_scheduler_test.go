@@ -147,7 +147,7 @@ func askLast(ask func(context.Context, *framework.Profile, *framework.PodInfo)) 
 		if err != nil {
 			return "", err
 		}
-		const pods = 12 // metrics are slow
+		const pods = 6 // metrics are slow
 		before := m.failures(plugin)
 		for range pods {
 			ask(ctx, p, newPod())
