@@ -459,7 +459,7 @@ func FuzzRewrite(f *testing.F) {
 // corpusSeeds are small modules of the specification's tests, of all features.
 func corpusSeeds(t testing.TB) [][]byte {
 	t.Helper()
-	const each, most = 25, 2 << 10
+	const each, most = 100, 2 << 10
 	files, _ := corpus(t)
 	var out [][]byte
 	for n := 0; n < len(files); n += each {
