@@ -66,8 +66,12 @@ func TestCapabilities(t *testing.T) {
 	p := f.plugin("caller", metav1.ConditionTrue, func(p *pluginsv1.AdmissionPlugin) {
 		p.Spec.ServiceAccount = &pluginsv1.ServiceAccountReference{Namespace: "default", Name: "caller"}
 		p.Spec.Capabilities = []pluginsv1.Capability{
-			{Name: "kube.get", Resources: pods}, {Name: "kube.list", Resources: pods}, {Name: "random"}, {Name: "authz.can_i"},
-			{Name: "http", Hosts: []string{host}}, {Name: "config.read", ConfigMaps: []string{"kube-system/rules"}},
+			{Name: "kube.get", Resources: pods},
+			{Name: "kube.list", Resources: pods},
+			{Name: "random"},
+			{Name: "authz.can_i"},
+			{Name: "http", Hosts: []string{host}},
+			{Name: "config.read", ConfigMaps: []string{"kube-system/rules"}},
 		}
 	})
 	// Both sides are there for kubectl describe.

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
@@ -41,9 +43,7 @@ func (c *Client[T]) decodeList(body []byte, into *wireList[T]) error {
 	into.Metadata = w.Metadata
 	for _, object := range w.Items {
 		u := newFree(c.resource)
-		for k, v := range object {
-			u.Object[k] = v
-		}
+		maps.Copy(u.Object, object)
 		into.Items = append(into.Items, any(u).(T)) //nolint:errcheck,forcetypeassert // T is that type
 	}
 	return nil

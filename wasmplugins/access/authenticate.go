@@ -110,9 +110,9 @@ func (v *verifier) verify(ctx context.Context, token string, audiences []string)
 	var user *request.User
 	_, err = v.h.Use(ctx, func(g *native.Plugin) (engine.Usage, error) {
 		return g.Ask(ctx, engine.Call{}, input, func(reply []byte) error {
-			info, err := abi.ParseAuthenticateReply(reply)
-			if err != nil || info == nil {
-				return err
+			info, bad := abi.ParseAuthenticateReply(reply)
+			if bad != nil || info == nil {
+				return bad
 			}
 			user = &request.User{Name: info.Username, UID: info.UID, Groups: append(slices.Clone(info.Groups), request.Authenticated)}
 			for k, values := range info.Extra {

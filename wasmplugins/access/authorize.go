@@ -123,9 +123,9 @@ func (z *authorizer) authorize(ctx context.Context, u *request.User, i *request.
 	var a answer
 	_, err = z.h.Use(ctx, func(g *native.Plugin) (engine.Usage, error) {
 		return g.Ask(ctx, engine.Call{}, input, func(reply []byte) error {
-			decision, reason, err := abi.ParseAuthorizeReply(reply)
+			decision, reason, bad := abi.ParseAuthorizeReply(reply)
 			a = answer{decisionOf(decision), reason}
-			return err
+			return bad
 		})
 	})
 	switch {

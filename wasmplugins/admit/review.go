@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -92,10 +93,5 @@ func (p *Point) find(name string) *binding {
 }
 
 func (b *binding) has(phase pluginsv1.Phase) bool {
-	for _, p := range b.object.Spec.Phases {
-		if p == phase {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(b.object.Spec.Phases, phase)
 }

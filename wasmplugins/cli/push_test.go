@@ -32,10 +32,10 @@ type moduleServer struct {
 func (s *moduleServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case r.Method == http.MethodPost:
+	switch r.Method {
+	case http.MethodPost:
 		s.module = &pluginsv1.WasmModule{ObjectMeta: metav1.ObjectMeta{Name: "m", Generation: 1}}
-	case r.Method == http.MethodPut:
+	case http.MethodPut:
 		b, _ := io.ReadAll(r.Body)
 		s.query, s.reads = r.URL.Query(), 0
 		s.module.Generation++

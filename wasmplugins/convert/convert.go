@@ -79,11 +79,11 @@ func (p *Point) Convert(ctx context.Context, definition string, objects [][]byte
 	var refused error
 	_, err = h.Use(ctx, func(g *native.Plugin) (engine.Usage, error) {
 		return g.Ask(ctx, engine.Call{}, input, func(reply []byte) error {
-			var err error
-			if out, err = abi.ParseConvertReply(reply, apiVersion, objects); errors.Is(err, abi.ErrConversion) {
-				refused, err = err, nil // an answer, if no good one
+			var bad error
+			if out, bad = abi.ParseConvertReply(reply, apiVersion, objects); errors.Is(bad, abi.ErrConversion) {
+				refused, bad = bad, nil // an answer, if no good one
 			}
-			return err
+			return bad
 		})
 	})
 	if err = errors.Join(err, refused); err != nil {

@@ -168,8 +168,7 @@ func (h *Handle[T, G]) judge(ctx context.Context, err error) {
 func (h *Handle[T, G]) Failed(reason engine.Reason, err error) {
 	now := time.Now()
 	detail := err.Error()
-	var ee *engine.Error
-	if errors.As(err, &ee) {
+	if ee, ok := errors.AsType[*engine.Error](err); ok {
 		detail = ee.Detail
 	}
 	h.metrics.failed(string(reason))

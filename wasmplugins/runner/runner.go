@@ -220,7 +220,7 @@ func (r *Runner[T, G]) drain(ctx context.Context, q *workqueue.Queue[string], f 
 }
 
 // expire closes a guest that was replaced, when it is time.
-func (r *Runner[T, G]) expire(_ context.Context, name string) error {
+func (r *Runner[T, G]) expire(_ context.Context, name string) error { //nolint:unparam // drain wants it
 	r.mu.Lock()
 	h := r.handles[name]
 	r.mu.Unlock()

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,9 +19,9 @@ type versions[G Guest] struct {
 func (v *versions[G]) find(digest string) *current[G] {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i := len(v.list) - 1; i >= 0; i-- {
-		if v.list[i].digest == digest {
-			return v.list[i]
+	for _, c := range slices.Backward(v.list) {
+		if c.digest == digest {
+			return c
 		}
 	}
 	return nil

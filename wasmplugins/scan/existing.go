@@ -76,7 +76,7 @@ func wanted(rules []admissionregistrationv1.RuleWithOperations, r *api.Resource)
 	for i := range rules {
 		rule := &rules[i]
 		has := func(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
-		if !has(rule.APIGroups, r.Group) || !has(rule.APIVersions, r.Version) || !(has(rule.Resources, r.Plural) || slices.Contains(rule.Resources, "*/*")) {
+		if !has(rule.APIGroups, r.Group) || !has(rule.APIVersions, r.Version) || (!has(rule.Resources, r.Plural) && !slices.Contains(rule.Resources, "*/*")) {
 			continue
 		}
 		for _, op := range rule.Operations {

@@ -20,8 +20,7 @@ const (
 // Bounds of a report, so that it always fits into an object.
 const (
 	maxResults = 500
-	maxMessage = 512
-	maxChange  = 512
+	maxText    = 512 // of a message or a change
 )
 
 // A writer makes a report of answers.
@@ -41,16 +40,16 @@ func (w *writer) add(q question, v *policy.Verdict, err error) {
 	switch {
 	case err != nil:
 		s.Error++
-		res.Result, res.Message = problem, cut(err.Error(), maxMessage)
+		res.Result, res.Message = problem, cut(err.Error())
 	case v == nil:
 		s.Skip++
 		return
 	case v.Denied != nil:
 		s.Fail++
-		res.Result, res.Message = fail, cut(v.Denied.Message, maxMessage)
+		res.Result, res.Message = fail, cut(v.Denied.Message)
 	case change != "" || len(v.Warnings) > 0:
 		s.Warn++
-		res.Result, res.Message = warn, cut(strings.Join(v.Warnings, "; "), maxMessage)
+		res.Result, res.Message = warn, cut(strings.Join(v.Warnings, "; "))
 		if change != "" && res.Message == "" {
 			res.Message = "would be changed"
 		}
@@ -67,7 +66,7 @@ func (w *writer) add(q question, v *policy.Verdict, err error) {
 		res.Properties["user"] = r.User.Name
 	}
 	if change != "" && r.Resource.GR().String() != "secrets" { // what is in a Secret stays there
-		res.Properties["change"] = cut(change, maxChange)
+		res.Properties["change"] = cut(change)
 	}
 	gvk := r.Resource.GVK()
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
@@ -91,9 +90,9 @@ func difference(q question, after []byte) string {
 
 func (w *writer) report() *pluginsv1.PolicyReport { return &w.r }
 
-func cut(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "..."
+func cut(s string) string {
+	if len(s) > maxText {
+		return s[:maxText] + "..."
 	}
 	return s
 }

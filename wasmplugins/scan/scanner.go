@@ -135,16 +135,15 @@ func (s *Scanner) sync(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		status.Phase, status.Message = phaseFailed, err.Error()
-	} else if err := s.publish(ctx, o, report); err != nil {
-		return fmt.Errorf("write report of scan %q: %w", name, err)
+	} else if failed := s.publish(ctx, o, report); failed != nil {
+		return fmt.Errorf("write report of scan %q: %w", name, failed)
 	}
 	o = o.DeepCopy()
 	o.Status = status
-	if _, err := s.api.UpdateStatus(ctx, o); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write status of scan %q: %w", name, err)
+	if _, failed := s.api.UpdateStatus(ctx, o); failed != nil && !apierrors.IsNotFound(failed) {
+		return fmt.Errorf("write status of scan %q: %w", name, failed)
 	}
-	var retry *unavailable
-	if errors.As(err, &retry) {
+	if _, later := errors.AsType[*unavailable](err); later {
 		s.work.AddAfter(name, retrySoon) // a plugin that is not there yet
 	}
 	return nil

@@ -42,9 +42,9 @@ func (p *provider) ask(ctx context.Context, verb string, r *dynamic.Request, obj
 	var reply *abi.ServeReply
 	_, err = p.h.Use(ctx, func(g *native.Plugin) (engine.Usage, error) {
 		return g.Ask(ctx, engine.Call{Seed: r.AuditID}, input, func(b []byte) error {
-			var err error
-			reply, err = abi.ParseServeReply(b, verb)
-			return err
+			var bad error
+			reply, bad = abi.ParseServeReply(b, verb)
+			return bad
 		})
 	})
 	switch {
@@ -60,9 +60,8 @@ func (p *provider) ask(ctx context.Context, verb string, r *dynamic.Request, obj
 
 // failed is the answer for a module that has none.
 func (p *provider) failed(err error) error {
-	var ee *engine.Error
 	text := err.Error()
-	if errors.As(err, &ee) {
+	if ee, ok := errors.AsType[*engine.Error](err); ok {
 		text = fmt.Sprintf("virtual API %q failed: %s: %s", p.h.Name(), ee.Reason, ee.Detail)
 	}
 	e := apierrors.NewServiceUnavailable(text)

@@ -1,4 +1,3 @@
-//nolint:modernize // omitempty, too: that is how the documents and other tools tell optional fields
 package v1
 
 import (

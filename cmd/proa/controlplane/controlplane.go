@@ -186,7 +186,7 @@ func (cp *ControlPlane) start(config Config) error {
 	late := &lateHandler{}
 	cp.Handler = late
 	cp.followRoles(config)
-	if err := cp.kinds.SetVirtual("traces", []dynamic.Virtual{traceResource(cp.traces)}); err != nil {
+	if err = cp.kinds.SetVirtual("traces", []dynamic.Virtual{traceResource(cp.traces)}); err != nil {
 		return err
 	}
 	host, factory, err := cp.pluginHost(config, metrics)
@@ -379,7 +379,8 @@ func (cp *ControlPlane) components(config Config, metrics *prometheus.Registry, 
 		if rest, err = cp.InProcess("simulated-nodes"); err != nil {
 			return err
 		}
-		nodes, err := simulated.New(simulated.Config{
+		var nodes *simulated.Cluster
+		nodes, err = simulated.New(simulated.Config{
 			REST:    rest,
 			Factory: factory,
 			Log:     component(config.Log, "simulated"),

@@ -70,7 +70,7 @@ func TestRoleFeed(t *testing.T) {
 	store := &flaky{Store: memory.New(memory.Config{}), cut: make(chan struct{})}
 	store.lists.Store(2)
 	store.watches.Store(2)
-	t.Cleanup(func() { store.Close() }) //nolint:errcheck // it is memory
+	t.Cleanup(func() { store.Close() })
 	ctx := t.Context()
 	revision := map[string]int64{}
 	put := func(o api.Object) {

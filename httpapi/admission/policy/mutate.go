@@ -199,7 +199,7 @@ func newLike(obj api.Object) api.Object {
 	if t.Kind() != reflect.Pointer {
 		return nil
 	}
-	fresh, ok := reflect.New(t.Elem()).Interface().(api.Object)
+	fresh, ok := reflect.TypeAssert[api.Object](reflect.New(t.Elem()))
 	if !ok {
 		return nil
 	}

@@ -83,8 +83,10 @@ func TestValidator(t *testing.T) {
 		want       string
 	}{
 		{"what one has", "ann", role(rule("get", "", "pods")), nil, ""},
-		{"more", "ann", role(rule("get", "", "pods"), rule("update", "", "pods"), rule("delete", "", "pods"), rule("get", "", "secrets", "x")), nil,
-			`roles.rbac.authorization.k8s.io "r" is forbidden: user "ann"` + held + `{APIGroups:[""], Resources:["pods"], Verbs:["update" "delete"]}` + "\n" + `{APIGroups:[""], Resources:["secrets"], ResourceNames:["x"], Verbs:["get"]}`},
+		{
+			"more", "ann", role(rule("get", "", "pods"), rule("update", "", "pods"), rule("delete", "", "pods"), rule("get", "", "secrets", "x")), nil,
+			`roles.rbac.authorization.k8s.io "r" is forbidden: user "ann"` + held + `{APIGroups:[""], Resources:["pods"], Verbs:["update" "delete"]}` + "\n" + `{APIGroups:[""], Resources:["secrets"], ResourceNames:["x"], Verbs:["get"]}`,
+		},
 		{"everything", "ann", role(rule("*", "*", "*")), nil, `roles.rbac.authorization.k8s.io "r" is forbidden: user "ann"` + held + `{APIGroups:["*"], Resources:["*"], Verbs:["*"]}`},
 		{"paths", "ann", clusterRole("", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/x"}}), nil, `clusterroles.rbac.authorization.k8s.io "c" is forbidden: user "ann"` + held + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
 		{"by one who has all", "root", role(rule("get", "example.com", "things")), nil, ""},

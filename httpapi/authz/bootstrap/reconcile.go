@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -92,12 +93,8 @@ func reconcileClusterRole(next, want *rbacv1.ClusterRole) {
 // merge adds what is lacking.
 func merge(have, want map[string]string) map[string]string {
 	out := make(map[string]string, len(have)+len(want))
-	for k, v := range want {
-		out[k] = v
-	}
-	for k, v := range have {
-		out[k] = v
-	}
+	maps.Copy(out, want)
+	maps.Copy(out, have)
 	return out
 }
 
