@@ -112,7 +112,8 @@ func TestMatrixLeaks(t *testing.T) {
 	if after.goroutines > before.goroutines+5 || after.files > before.files || after.mappings > before.mappings+50 {
 		t.Error("goroutines, files or instances leak")
 	}
-	if after.heap > before.heap+4<<20 || after.resident > before.resident+64<<20 {
+	const detectors = 256 << 20 // of the race detector's memory comes and goes; instances show in mappings
+	if after.heap > before.heap+4<<20 || after.resident > before.resident+detectors {
 		t.Error("memory leaks")
 	}
 }
