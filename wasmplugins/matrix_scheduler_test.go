@@ -85,6 +85,8 @@ func (m *matrix) profile(plugin string) (*framework.Profile, error) {
 }
 
 func askCycle(_ context.Context, m *matrix, plugin string) (string, error) {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
 	p, err := m.profile(plugin)
 	if err != nil {
 		return "", err
@@ -102,6 +104,8 @@ func askCycle(_ context.Context, m *matrix, plugin string) (string, error) {
 }
 
 func askPostFilter(_ context.Context, m *matrix, plugin string) (string, error) {
+	m.cycle.Lock()
+	defer m.cycle.Unlock()
 	p, err := m.profile(plugin)
 	if err != nil {
 		return "", err

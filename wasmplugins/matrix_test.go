@@ -30,6 +30,7 @@ import (
 // behave in each way.
 type matrix struct {
 	f        *fixture
+	cycle    sync.Mutex // held during a scheduling cycle, of which there is one at a time; guards the field below
 	snapshot *framework.Snapshot
 	rows     []row
 	logged   atomic.Int64 // bytes of guests
