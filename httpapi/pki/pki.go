@@ -100,13 +100,22 @@ func Open(cfg Config) (*Authority, error) {
 	return a, nil
 }
 
+// exists reports whether there certainly is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // openRoot makes the key first: a certificate that is missing beside a key,
 // after a crash, is signed again by the same key, and a second process that
 // comes at the same time finds the same key.
 func (a *Authority) openRoot(certFile, keyFile, name string) (*root, error) {
 	certPath := filepath.Join(a.dir, certFile)
-	if _, err := os.Stat(filepath.Join(a.dir, keyFile)); errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat(certPath); err == nil {
+	keyPath := filepath.Join(a.dir, keyFile)
+	if !exists(keyPath) && exists(certPath) {
+		// A second process may have made both between the two looks; the key
+		// it has made first.
+		if !exists(keyPath) {
 			return nil, fmt.Errorf("%w: %s is there but its key %s is not", ErrCorrupt, certPath, keyFile)
 		}
 	}

@@ -123,6 +123,12 @@ func (h *Host) PowerOn(ctx context.Context) error {
 	return h.startContainerd(ctx)
 }
 
+// gone says that a device is not there: it went with the host's namespace, before
+// or while it was looked up.
+func gone(err error) bool {
+	return strings.Contains(err.Error(), "Cannot find device") || strings.Contains(err.Error(), "No such device")
+}
+
 // connect wires the host to the bridge.
 func (h *Host) connect() error {
 	pid, wire := strconv.Itoa(h.init.Process.Pid), "wire"+strconv.Itoa(h.number)
@@ -170,7 +176,7 @@ func (h *Host) PowerOff() error {
 		h.daemon = nil
 	}
 	// the kernel takes its time with a network, and a socket keeps it alive
-	if err := ip("link del wire" + strconv.Itoa(h.number)); err != nil && !strings.Contains(err.Error(), "Cannot find device") {
+	if err := ip("link del wire" + strconv.Itoa(h.number)); err != nil && !gone(err) {
 		return err
 	}
 	return nil
