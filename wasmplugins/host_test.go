@@ -488,6 +488,36 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartWithBadVersion goes on with the version that ran before.
+func TestRestartWithBadVersion(t *testing.T) {
+	store := memory.New(memory.Config{})
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b := backing{store: store, cache: t.TempDir()}
+	f := startFixture(t, b)
+	f.upload("no", Fixed(deny))
+	f.plugin("no", metav1.ConditionTrue)
+	f.upload("no", []byte("\x00asm\x01\x00\x00\x00no module"))
+	previous := func() bool {
+		p, err := f.plugins.Get(t.Context(), "", "no")
+		c := meta.FindStatusCondition(p.Status.Conditions, "Ready")
+		return err == nil && c.Status == "True" && c.Reason == "ServingPrevious" && p.Status.ModuleDigest == engine.Digest(Fixed(deny))
+	}
+	f.until("the version before goes on", previous)
+	f.stop()
+
+	f = startFixture(t, b)
+	if _, err := f.create(nil); !apierrors.IsForbidden(err) {
+		t.Errorf("%v, want the denial at once", err)
+	}
+	f.until("the status says so", previous)
+	f.upload("no", Fixed(allow))
+	f.until("a good version takes its place", func() bool { _, err := f.create(nil); return err == nil })
+}
+
 // TestEvilDoesNotSlowOthers: while a plugin spins, writes that it does not
 // judge keep their pace.
 func TestEvilDoesNotSlowOthers(t *testing.T) {

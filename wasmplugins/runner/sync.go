@@ -69,7 +69,24 @@ func (r *Runner[T, G]) start(ctx context.Context, o T, h *Handle[T, G]) (*proble
 		h.running, h.failing = "", ""
 		return &problem{reasonNoCandidate, "the object names no module here"}, nil
 	}
-	code, err := r.c.Modules.Get(ctx, common.Module, common.Digest)
+	prob, err := r.launch(ctx, o, h, common, common.Digest)
+	if g, _ := h.get(); prob == nil || g != none || ctx.Err() != nil {
+		return prob, err
+	}
+	// Nothing runs: after a restart, it may have been another version that did.
+	if _, status := o.Bound(); !r.point.Silent && prob.reason != library.ReasonModuleNotFound && status.ModuleDigest != "" && status.ModuleDigest != common.Digest {
+		failing := h.failing
+		if again, _ := r.launch(ctx, o, h, common, status.ModuleDigest); again == nil {
+			r.c.Log.Warn().Str("kind", r.point.Kind).Str("plugin", h.name).Str("reason", prob.reason).Msg("plugin runs in the version that ran before")
+		}
+		h.failing = failing
+	}
+	return prob, err
+}
+
+// launch has a guest run of a version of the module, "" being the current one.
+func (r *Runner[T, G]) launch(ctx context.Context, o T, h *Handle[T, G], common *pluginsv1.Common, digest string) (*problem, error) {
+	code, err := r.c.Modules.Get(ctx, common.Module, digest)
 	if err != nil {
 		return r.moduleProblem(h, common, err)
 	}
