@@ -2,12 +2,8 @@ package celpolicy
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,19 +14,13 @@ import (
 
 // A Source has the policies of a Config. It is safe for concurrent use.
 type Source struct {
-	c       *Config
-	changes atomic.Uint64 // how often Invalidate was called
-	current atomic.Pointer[snapshot]
-	ready   atomic.Bool
+	policy.Lazy
 
-	mu         sync.Mutex // guards the fields below
+	c *Config
+
+	// The fields below belong to whoever makes the set.
 	validating map[types.UID]*compiled[*validation]
 	mutating   map[types.UID]*compiled[*mutation]
-}
-
-type snapshot struct {
-	set     *policy.Set
-	changes uint64 // that it knows of
 }
 
 // compiled is a policy as it was when it was compiled.
@@ -39,33 +29,13 @@ type compiled[T any] struct {
 	result  T
 }
 
-// New returns a Source.
-func New(c Config) *Source { return &Source{c: &c} }
-
-// Invalidate says that a policy or a binding has changed: the next write sees
-// it. It never blocks.
-func (s *Source) Invalidate() { s.changes.Add(1) }
-
-// Policies implements policy.Source.
-func (s *Source) Policies(ctx context.Context) (*policy.Set, error) {
-	if now := s.current.Load(); now != nil && now.changes == s.changes.Load() {
-		return now.set, nil
-	}
-	if !s.ready.Load() && s.c.Ready != nil {
-		if err := s.c.Ready(ctx); err != nil { // each caller for as long as it likes
-			return nil, fmt.Errorf("wait for admission policies: %w", err)
-		}
-	}
-	s.ready.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen := s.changes.Load() // before the lists are read
-	if now := s.current.Load(); now != nil && now.changes == seen {
-		return now.set, nil
-	}
-	set := &policy.Set{Mutate: s.mutators(), Validate: s.validators()}
-	s.current.Store(&snapshot{set: set, changes: seen})
-	return set, nil
+// New returns a Source. Its Invalidate says that a policy or a binding has
+// changed.
+func New(c Config) *Source {
+	s := &Source{c: &c}
+	s.What, s.Ready = "admission policies", c.Ready
+	s.Build = func() *policy.Set { return &policy.Set{Mutate: s.mutators(), Validate: s.validators()} }
+	return s
 }
 
 func (s *Source) validators() []policy.Policy {

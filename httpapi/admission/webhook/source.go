@@ -3,11 +3,8 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,56 +36,26 @@ type Config struct {
 
 // A Source has the webhooks of a Config. It is safe for concurrent use.
 type Source struct {
+	policy.Lazy
+
 	c       *Config
 	clients *clients
-	changes atomic.Uint64 // how often Invalidate was called
-	current atomic.Pointer[snapshot]
-	ready   atomic.Bool
-
-	mu    sync.Mutex         // guards the field below
-	known map[string][]*hook // by kind, uid and version of the configuration
+	// known belongs to whoever makes the set: webhooks by kind, uid and version
+	// of the configuration.
+	known map[string][]*hook
 }
 
-type snapshot struct {
-	set     *policy.Set
-	changes uint64 // that it knows of
-}
-
-// New returns a Source. Close it when it is no longer used.
+// New returns a Source. Close it when it is no longer used. Its Invalidate says
+// that a configuration has changed.
 func New(c Config) *Source {
 	s := &Source{c: &c}
+	s.What, s.Ready, s.Build = "webhook configurations", c.Ready, s.build
 	s.clients = &clients{resolve: c.Resolve, made: map[string]*caller{}}
 	return s
 }
 
 // Close closes connections that nobody uses.
 func (s *Source) Close() { s.clients.keep(nil) }
-
-// Invalidate says that a configuration has changed: the next write sees it. It
-// never blocks.
-func (s *Source) Invalidate() { s.changes.Add(1) }
-
-// Policies implements policy.Source.
-func (s *Source) Policies(ctx context.Context) (*policy.Set, error) {
-	if now := s.current.Load(); now != nil && now.changes == s.changes.Load() {
-		return now.set, nil
-	}
-	if !s.ready.Load() && s.c.Ready != nil {
-		if err := s.c.Ready(ctx); err != nil { // each caller for as long as it likes
-			return nil, fmt.Errorf("wait for webhook configurations: %w", err)
-		}
-	}
-	s.ready.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen := s.changes.Load() // before the lists are read
-	if now := s.current.Load(); now != nil && now.changes == seen {
-		return now.set, nil
-	}
-	set := s.build()
-	s.current.Store(&snapshot{set: set, changes: seen})
-	return set, nil
-}
 
 // build makes the set; what has not changed is taken over.
 func (s *Source) build() *policy.Set {
