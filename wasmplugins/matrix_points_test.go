@@ -68,8 +68,7 @@ func places() []*place {
 
 // reasonOf is the engine's reason, whoever tells it.
 func reasonOf(err error) engine.Reason {
-	var f *policy.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*policy.Failure](err); ok {
 		return engine.Reason(f.Reason)
 	}
 	return engine.ReasonOf(err)

@@ -496,7 +496,7 @@ func exportsDiffer(t testing.TB, original, rewritten []byte) string {
 		out := map[string]string{}
 		compiled(t, wasm, func(m wazero.CompiledModule) {
 			for name, d := range m.ExportedFunctions() {
-				out["function "+name] = fmt.Sprint(d.ParamTypes(), d.ResultTypes())
+				out["function "+name] = fmt.Sprintf("%x %x", d.ParamTypes(), d.ResultTypes())
 			}
 			for name, d := range m.ExportedMemories() {
 				most, bounded := d.Max()
