@@ -45,14 +45,16 @@ nodes, on which pods go through the same states without containers.`,
 			if why != "" && !cmd.Flags().Changed("simulate-nodes") {
 				c.SimulateNodes = defaultSimulated
 			}
+			out := cmd.OutOrStdout()
+			if why != "" {
+				fmt.Fprintf(out, "No containers here: %s. %d simulated nodes.\n", why, c.SimulateNodes)
+			}
 			cp, err := controlplane.Start(cmd.Context(), c)
 			if err != nil {
 				return unlessStopped(cmd.Context(), err)
 			}
-			out := cmd.OutOrStdout()
 			fmt.Fprintf(out, "Proa is ready at %s\n\n  export KUBECONFIG=%s\n\n", cp.URL, cp.Kubeconfig)
 			if why != "" {
-				fmt.Fprintf(out, "No containers here: %s. %d simulated nodes.\n", why, c.SimulateNodes)
 				return cp.Wait()
 			}
 			flags.dataDir = filepath.Join(c.DataDir, "agent")
