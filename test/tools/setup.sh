@@ -14,6 +14,7 @@ need nft nftables
 need nsenter util-linux
 need gcc gcc
 need curl curl
+need openssl openssl
 # The compilers of the languages that plugins are written in.
 need clang-14 clang-14
 need wasm-ld-14 lld-14

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	pluginsv1 "github.com/proa-project/proa/api/plugins/v1"
 	"github.com/proa-project/proa/httpapi/admission/celpolicy"
@@ -94,9 +93,6 @@ func candidateOf(o *pluginsv1.AdmissionPlugin) *pluginsv1.Common {
 		common.Module, common.Digest = c.Module, ""
 	}
 	common.Digest = cmp.Or(c.Digest, common.Digest)
-	if c.Module == "" && c.Digest == "" {
-		common.Digest = o.Spec.Digest // other settings only
-	}
 	if c.Settings != nil {
 		common.Settings = c.Settings
 	}
@@ -194,13 +190,9 @@ func (p *Point) bind(h, candidate *handle) (*binding, error) {
 		return nil, err
 	}
 	if c := o.Spec.Candidate; c != nil && c.NamespaceSelector != nil {
-		if b.canary, err = selectorOf(c.NamespaceSelector); err != nil {
+		if b.canary, err = metav1.LabelSelectorAsSelector(c.NamespaceSelector); err != nil {
 			return nil, fmt.Errorf("candidate.namespaceSelector: %w", err)
 		}
 	}
 	return b, nil
-}
-
-func selectorOf(s *metav1.LabelSelector) (labels.Selector, error) {
-	return metav1.LabelSelectorAsSelector(s)
 }

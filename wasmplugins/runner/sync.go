@@ -186,9 +186,7 @@ func (r *Runner[T, G]) remove(name string) {
 	r.publish()
 	var none G
 	h.swap(none, "", removed)
-	if !r.point.Silent {
-		r.c.Metrics.forget(r.point.Kind, name)
-	}
+	r.c.Metrics.forget(r.point.Kind, name)
 }
 
 func limitsOf(defaults engine.Limits, l *pluginsv1.Limits) engine.Limits {
