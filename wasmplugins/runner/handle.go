@@ -93,29 +93,29 @@ func (h *Handle[T, G]) get() (G, string) {
 // fails is counted, and said in the object's status. Of a plugin that has just
 // been deleted nobody is asked: Use returns ErrRemoved.
 func (h *Handle[T, G]) Use(ctx context.Context, f func(g G) (engine.Usage, error)) (engine.Usage, error) {
-	if wait, open := h.breaker.allow(time.Now()); open {
-		return engine.Usage{}, h.errorf(BreakerOpen, "not called since too many calls have failed; the next is tried in "+wait.Round(100*time.Millisecond).String())
-	}
-	return h.call(ctx, func() (G, string) { return h.get() }, f)
+	return h.call(ctx, h.get, f)
 }
 
 // UseVersion is Use with the guest of a version that may have been replaced a
 // moment ago: whoever asks several times about one thing gets answers of one
 // version. If it is no longer there, its successor is called.
 func (h *Handle[T, G]) UseVersion(ctx context.Context, digest string, f func(g G) (engine.Usage, error)) (engine.Usage, error) {
-	if digest == "" || h.Digest() == digest {
-		return h.Use(ctx, f)
-	}
 	return h.call(ctx, func() (G, string) {
-		if c := h.before.find(digest); c != nil {
-			return c.guest, ""
+		c := h.current.Load()
+		if digest != "" && c.digest != digest {
+			if b := h.before.find(digest); b != nil {
+				return b.guest, ""
+			}
 		}
-		return h.get()
+		return c.guest, c.why
 	}, f)
 }
 
 // call calls what get returns.
 func (h *Handle[T, G]) call(ctx context.Context, get func() (G, string), f func(g G) (engine.Usage, error)) (engine.Usage, error) {
+	if wait, open := h.breaker.allow(time.Now()); open {
+		return engine.Usage{}, h.errorf(BreakerOpen, "not called since too many calls have failed; the next is tried in "+wait.Round(100*time.Millisecond).String())
+	}
 	var none G
 	for {
 		g, why := get()
@@ -205,21 +205,23 @@ const grace = 2 * time.Second
 // swap puts a guest of a version in place. The one before stays for a moment if
 // it has a successor, and is closed at once if not; Close waits for its calls.
 func (h *Handle[T, G]) swap(g G, digest, why string) {
-	old := h.current.Swap(&current[G]{guest: g, why: why, digest: digest})
+	old := h.current.Load() // only whoever syncs the plugin changes it
 	var none G
-	if g == none {
-		h.mu.Lock()
-		h.inForce = nil
-		h.mu.Unlock()
-		h.before.expire(time.Time{})
-	}
-	switch {
-	case old.guest == none:
-	case g == none:
-		old.guest.Close()
-	default:
+	if old.guest != none && g != none {
+		// It is found there before it is no longer found here.
 		h.before.add(&current[G]{guest: old.guest, digest: old.digest, until: time.Now().Add(grace)})
 		h.r.retired.AddAfter(h.name, grace)
+	}
+	h.current.Store(&current[G]{guest: g, why: why, digest: digest})
+	if g != none {
+		return
+	}
+	h.mu.Lock()
+	h.inForce = nil
+	h.mu.Unlock()
+	h.before.expire(time.Time{})
+	if old.guest != none {
+		old.guest.Close()
 	}
 }
 
